@@ -1,0 +1,1 @@
+"""The simulated player and what it says: pure functions over recorded arrivals, exact to the nanosecond."""
