@@ -1,0 +1,75 @@
+"""manifest.json: what a run was, written so that a reader sees the old text or the new one, never a half."""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import UserError
+from cotenant.records import SCHEMA_VERSION
+
+MANIFEST_NAME = "manifest.json"
+TOOL = "cotenant"
+
+
+def write(run_dir: Path, manifest: Mapping[str, Any]) -> None:
+    """Replace the manifest of `run_dir` (made if it is not there) at once and durably.
+
+    Raises OSError when the disk refuses (the old manifest then still stands), ValueError for what JSON cannot
+    say.
+    """
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    run_dir.mkdir(parents=True, exist_ok=True)
+    temporary = run_dir / f".{MANIFEST_NAME}.{os.getpid()}"
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(run_dir / MANIFEST_NAME)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    folder = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read(run_dir: Path) -> dict[str, Any]:
+    """The manifest of a recorded run. Raises UserError if it is none that this version can read."""
+    if not run_dir.exists():
+        raise UserError(f"{run_dir}: no such folder; give the run directory that `cotenant run` printed")
+    if not run_dir.is_dir():
+        raise UserError(f"{run_dir} is not a folder; give the run directory that `cotenant run` printed")
+    path = run_dir / MANIFEST_NAME
+    try:
+        manifest = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{run_dir} is not a run directory: it has no {MANIFEST_NAME}") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{path} is damaged, it is not whole JSON ({error}); the run has to be repeated"
+        ) from None
+    if not isinstance(manifest, dict) or manifest.get("tool") != TOOL:
+        raise UserError(f"{run_dir} was not recorded by {TOOL}: {MANIFEST_NAME} names another tool or none")
+    _check_schema(run_dir, manifest.get("schema"))
+    return manifest
+
+
+def _check_schema(run_dir: Path, schema: object) -> None:
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise UserError(
+            f"{run_dir / MANIFEST_NAME} is damaged: its schema is {schema!r}, not a number from 1 on"
+        )
+    if schema > SCHEMA_VERSION:
+        raise UserError(
+            f"{run_dir} was recorded by a newer {TOOL} (schema {schema}, this one reads up to "
+            f"{SCHEMA_VERSION}); upgrade with `pip install -U {TOOL}`"
+        )
