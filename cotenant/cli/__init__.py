@@ -1,0 +1,1 @@
+"""The command line: one file per command, flags to frozen options to a plain function."""

@@ -1,0 +1,1 @@
+"""What a run is: the scenario file, its checks, its packaged names and the `auto` table."""

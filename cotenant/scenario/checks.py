@@ -1,0 +1,215 @@
+"""What one field of a scenario cannot know about another, checked on plain data.
+
+On plain data, because they are told together with the errors of single fields: there is no model then.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from cotenant.scenario.schema import GATE_OPS, GATE_PROFILES, PROTOCOLS, SHAPES
+from cotenant.scenario.values import AUTO
+from cotenant.scenario.yaml_text import Path
+
+Found = tuple[Path, str]
+
+TENANT_OF_LOAD: Final = {"voices": "speech", "faces": "face", "completions": "completions"}
+_ENGINES_OF_FIELD: Final = {
+    "shape": ("builtin", "auto"),
+    "threads": ("builtin", "auto"),
+    "packets": ("builtin", "auto"),
+    "command": ("launch",),
+    "env": ("launch", "builtin", "auto"),
+    "url": ("launch", "attach"),
+    "mps": ("builtin", "launch", "auto"),
+}
+
+
+def nearest(word: object, choices: Iterable[str]) -> str:
+    """`did you mean 'voices'? (a, b, voices)`, or the choices alone where none is near."""
+    known = list(choices)
+    listed = ", ".join(known) if known else "there are none"
+    close = get_close_matches(str(word), known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}? ({listed})" if close else f"use one of: {listed}"
+
+
+def cross_checks(data: Mapping[str, Any]) -> Iterator[Found]:
+    """Every disagreement between fields, as (path, what is wrong; what would be right)."""
+    tenants, loads = _mappings(data, "tenants"), _mappings(data, "load")
+    for name, tenant in tenants.items():
+        for path, message in _tenant(tenant, data.get("sharing")):
+            yield ("tenants", name, *path), message
+    for name, load in loads.items():
+        for path, message in _load(load, tenants, loads):
+            yield ("load", name, *path), message
+    yield from _stages(data, loads)
+    yield from _gates(data)
+
+
+def _mappings(data: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
+    value = data.get(key)
+    if not isinstance(value, Mapping):
+        return {}
+    return {name: item for name, item in value.items() if isinstance(item, Mapping)}
+
+
+def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
+    engine, kind = tenant.get("engine", AUTO), tenant.get("kind")
+    for key, engines in _ENGINES_OF_FIELD.items():
+        given = tenant.get(key)
+        if (
+            given
+            and given != AUTO
+            and engine not in engines
+            and engine in ("builtin", "launch", "attach", AUTO)
+        ):
+            right = " or ".join(engine for engine in engines if engine != AUTO)
+            yield (key,), f"the engine {engine} takes no {key}; remove it, or use engine: {right}"
+    if engine == "attach" and tenant.get("url") is None:
+        yield (), "engine: attach needs the address of the running server; add url: http://HOST:PORT"
+    if engine == "launch" and not tenant.get("command"):
+        yield (
+            (),
+            "engine: launch needs the command that starts the server; add command: [PROGRAM, ARGUMENT, ...]",
+        )
+    if engine == "launch" and tenant.get("url") is None:
+        yield (), "engine: launch needs the address the server will answer on; add url: http://127.0.0.1:PORT"
+    if engine in ("attach", "launch") and tenant.get("replicas", 1) != 1:
+        yield ("replicas",), f"engine: {engine} is one server; remove replicas, or add one tenant per server"
+    if sharing == "mps" and engine == "attach":
+        yield (
+            ("engine",),
+            "sharing: mps acts on servers started here; use builtin or launch, or sharing: time-slice",
+        )
+    if tenant.get("mps") and sharing != "mps":
+        yield ("mps",), "this needs sharing: mps at the top of the scenario; set that, or remove mps"
+    if tenant.get("packets") and kind in ("face", "completions"):
+        yield ("packets",), f"packets are for kind: speech, and this is {kind}; remove it"
+    yield from _tenant_words(tenant, kind)
+
+
+def _tenant_words(tenant: Mapping[str, Any], kind: object) -> Iterator[Found]:
+    for key, table in (("shape", SHAPES), ("protocol", PROTOCOLS)):
+        word = tenant.get(key, AUTO)
+        known = (AUTO, *table.get(str(kind), ()))
+        if isinstance(word, str) and kind in table and word not in known:
+            yield (key,), f"{word!r} is no {key} of a {kind} tenant; {nearest(word, known)}"
+
+
+def _load(
+    load: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]], loads: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Found]:
+    kind, tenant = load.get("kind"), load.get("tenant")
+    wanted = TENANT_OF_LOAD.get(str(kind))
+    if isinstance(tenant, str):
+        if tenant not in tenants:
+            yield ("tenant",), f"there is no tenant {tenant!r}; {nearest(tenant, tenants)}"
+        elif wanted and (found := tenants[tenant].get("kind")) in TENANT_OF_LOAD.values() and found != wanted:
+            fitting = [name for name, other in tenants.items() if other.get("kind") == wanted]
+            right = f"use {' or '.join(fitting)}" if fitting else f"add a tenant of kind: {wanted}"
+            yield ("tenant",), f"{kind} need a tenant of kind {wanted}, and {tenant!r} is {found}; {right}"
+    if kind == "faces":
+        yield from _follows(load, loads)
+    if kind == "completions":
+        yield from _completions(load)
+    if kind == "voices" and load.get("text") in ([], ""):
+        yield ("text",), "there is no sentence to speak; write text: builtin, a file, or [sentence, ...]"
+    if kind == "voices" and isinstance(text := load.get("text"), list):
+        for index, sentence in enumerate(text):
+            if isinstance(sentence, str) and not sentence.strip():
+                yield ("text", index), "this sentence is empty; write one, or remove it"
+
+
+def _follows(load: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]]) -> Iterator[Found]:
+    follows = load.get("follows")
+    if not isinstance(follows, str):
+        return
+    voices = [name for name, other in loads.items() if other.get("kind") == "voices"]
+    if follows not in loads:
+        yield ("follows",), f"there is no load {follows!r}; {nearest(follows, voices)}"
+    elif follows not in voices:
+        yield (
+            ("follows",),
+            f"faces follow voices, and {follows!r} is not of that kind; {nearest(follows, voices)}",
+        )
+    else:
+        heads, listeners = load.get("listeners", 1), loads[follows].get("listeners")
+        if isinstance(heads, int) and isinstance(listeners, int) and heads > listeners:
+            yield (
+                ("listeners",),
+                f"{heads} faces cannot follow {listeners} listeners of {follows!r}; use at most {listeners}",
+            )
+
+
+def _completions(load: Mapping[str, Any]) -> Iterator[Found]:
+    mode, rate = load.get("mode", "alive"), load.get("rate")
+    if mode == "rate" and rate is None:
+        yield (), "mode: rate needs how many requests are sent; add rate: 0.5/s"
+    if mode == "rate" and load.get("streams", AUTO) != AUTO:
+        yield ("streams",), "mode: rate has no fixed number of streams; remove streams, or use mode: alive"
+    if mode == "alive" and rate is not None:
+        yield ("rate",), "mode: alive sends the next request when one ends; remove rate, or use mode: rate"
+
+
+def _stages(data: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]]) -> Iterator[Found]:
+    stages = data.get("stages")
+    seen: dict[str, int] = {}
+    baseline: int | None = None
+    for index, stage in enumerate(stages if isinstance(stages, list) else []):
+        if not isinstance(stage, Mapping):
+            continue
+        name = stage.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                yield (
+                    ("stages", index, "name"),
+                    f"stages[{seen[name]}] is called {name!r} too; give each stage a name of its own",
+                )
+            seen.setdefault(name, index)
+        if stage.get("baseline") is True:
+            if baseline is not None:
+                yield (
+                    ("stages", index, "baseline"),
+                    f"stages[{baseline}] is the baseline already; keep baseline: true on one stage",
+                )
+            baseline = index if baseline is None else baseline
+        for path, message in _stage_loads(stage.get("load"), loads):
+            yield ("stages", index, "load", *path), message
+
+
+def _stage_loads(names: object, loads: Mapping[str, Mapping[str, Any]]) -> Iterator[Found]:
+    if not isinstance(names, list):
+        return
+    for index, name in enumerate(names):
+        if not isinstance(name, str):
+            continue
+        if name not in loads:
+            yield (index,), f"there is no load {name!r}; {nearest(name, loads)}"
+            continue
+        if name in names[:index]:
+            yield (index,), f"{name!r} stands here twice; keep one"
+        follows = loads[name].get("follows")
+        if loads[name].get("kind") == "faces" and follows in loads and follows not in names:
+            yield (
+                (index,),
+                f"{name!r} follows {follows!r}, which is not in this stage; add {follows} to its load",
+            )
+
+
+def _gates(data: Mapping[str, Any]) -> Iterator[Found]:
+    gates, stages = data.get("gate"), data.get("stages")
+    names = [s.get("name") for s in stages if isinstance(s, Mapping)] if isinstance(stages, list) else []
+    for index, gate in enumerate(gates if isinstance(gates, list) else []):
+        if isinstance(gate, str) and gate not in GATE_PROFILES and not any(op in gate for op in GATE_OPS):
+            yield (
+                ("gate", index),
+                f"there is no gate profile {gate!r}; {nearest(gate, GATE_PROFILES)}, "
+                "or write a limit, as in 'speech.ttfa_ms.p95 <= 500ms'",
+            )
+        wanted = gate.get("stages") if isinstance(gate, Mapping) else None
+        for position, name in enumerate(wanted if isinstance(wanted, list) else []):
+            if name not in names:
+                yield (
+                    ("gate", index, "stages", position),
+                    f"there is no stage {name!r}; {nearest(name, [str(n) for n in names])}",
+                )

@@ -1,0 +1,97 @@
+"""pydantic's errors -> paths as they stand in the file, and sentences that say what would be right."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from cotenant.scenario import schema
+from cotenant.scenario.checks import Found, nearest
+from cotenant.scenario.yaml_text import Path
+
+_LOADS: Final[Mapping[str, type[BaseModel]]] = {
+    "voices": schema.Voices,
+    "faces": schema.Faces,
+    "completions": schema.Completions,
+}
+_INSIDE_TENANT: Final[Mapping[str, type[BaseModel]]] = {
+    "ready": schema.Ready,
+    "mps": schema.Mps,
+    "packets": schema.Packets,
+}
+_INSIDE_TOP: Final[Mapping[str, type[BaseModel]]] = {"player": schema.Player, "timing": schema.Timing}
+_KINDS_OF_VALUE: Final = {
+    "string_type": "text; quote it if it looks like a number or a yes",
+    "dict_type": "`key: value` lines",
+    "model_type": "`key: value` lines",
+    "model_attributes_type": "`key: value` lines",
+    "list_type": "a list, as in [a, b]",
+    "bool_type": "true or false",
+}
+
+
+def explain(error: ValidationError, data: Mapping[str, Any]) -> list[Found]:
+    """One (path, message) for each error, in the order of the fields; paths without pydantic's union tags."""
+    found = []
+    for item in error.errors(include_url=False):
+        path = _file_path(item["loc"], data)
+        found.append(
+            (path, _message(item["type"], item["msg"], item["input"], item.get("ctx", {}), path, data))
+        )
+    return found
+
+
+def _file_path(loc: Path, data: Mapping[str, Any]) -> Path:
+    """Drops the tag of a union (the load's kind, text or gate), and [key] after a mapping's key."""
+    path = tuple(part for part in loc if part != "[key]")
+    return (*path[:2], *path[3:]) if path[0] in ("load", "gate") and len(path) > 2 else path
+
+
+def _message(kind: str, text: str, value: object, context: Mapping[str, Any], path: Path, data: Any) -> str:
+    shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
+    if kind == "value_error":
+        return text.removeprefix("Value error, ")
+    if kind == "extra_forbidden":
+        model = _model_at(path[:-1], data)
+        keys = [str(field.alias or name) for name, field in model.model_fields.items()] if model else []
+        return f"unknown key; {nearest(path[-1], keys)}"
+    if kind == "missing":
+        return "it is missing; add it"
+    if kind == "literal_error":
+        return f"{shown} is not known; {nearest(value, _choices(str(context.get('expected', ''))))}"
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        given = value.get("kind") if isinstance(value, Mapping) else None
+        wrong = f"the kind {given!r} is not known" if given is not None else "it has no kind"
+        return f"{wrong}; {nearest(given, _LOADS)}"
+    if kind == "too_short":
+        return "it is empty; there must be at least one"
+    if kind == "string_pattern_mismatch":
+        return f"{shown} has characters that cannot stand here; it must match {context.get('pattern')}"
+    if kind in _KINDS_OF_VALUE:
+        return f"{shown} cannot stand here; write {_KINDS_OF_VALUE[kind]}"
+    return f"{shown} cannot stand here: {text}"
+
+
+def _choices(expected: str) -> list[str]:
+    """The words of pydantic's `'a', 'b' or 'c'`."""
+    return [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",") if part.strip()]
+
+
+def _model_at(path: Path, data: Mapping[str, Any]) -> type[BaseModel] | None:
+    """The model whose keys stand at this path of the file."""
+    match path:
+        case ():
+            return schema.Scenario
+        case (str(key),):
+            return _INSIDE_TOP.get(key)
+        case ("tenants", _):
+            return schema.Tenant
+        case ("tenants", _, str(key)):
+            return _INSIDE_TENANT.get(key)
+        case ("load", str(name)):
+            return _LOADS.get(data["load"][name].get("kind"))
+        case ("stages", int()):
+            return schema.Stage
+        case ("gate", int()):
+            return schema.Gate
+    return None

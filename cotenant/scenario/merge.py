@@ -1,0 +1,119 @@
+"""How a scenario is laid over the one it extends, and how `--set path=value` changes one. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cotenant.scenario.yaml_text import Document, Path, Problem, parse_yaml, path_text
+
+_STEP_RE: Final = re.compile(r"\.?([A-Za-z0-9_-]+)|\[(\d{1,4})\]")
+_OWN_KEYS: Final = ("name", "about", "extends")
+
+
+def extend(base: Document, over: Document) -> Document:
+    """`over` laid on `base`: mappings are merged key by key, anything else is replaced, null removes.
+
+    The name and the description are never taken over: they say what the other file is.
+    """
+    if not isinstance(base.data, dict) or not isinstance(over.data, dict):
+        return Document(data=over.data, places=over.places, problems=base.problems + over.problems)
+    data = {key: value for key, value in base.data.items() if key not in _OWN_KEYS}
+    places = {
+        path: place for path, place in base.places.items() if path[:1] not in [(key,) for key in _OWN_KEYS]
+    }
+    top = {key: value for key, value in over.data.items() if key != "extends"}
+    _lay(data, places, top, over.places, ())
+    places[()] = over.places.get((), "line 1")
+    return Document(data=data, places=places, problems=base.problems + over.problems)
+
+
+def _lay(
+    data: dict[str, Any],
+    places: dict[Path, str],
+    over: Mapping[str, Any],
+    over_places: Mapping[Path, str],
+    at: Path,
+) -> None:
+    for key, value in over.items():
+        path = (*at, key)
+        if value is None and key in data:
+            del data[key]
+            _forget(places, path)
+        elif isinstance(value, dict) and isinstance(data.get(key), dict):
+            places[path] = over_places[path]
+            _lay(data[key], places, value, over_places, path)
+        else:
+            data[key] = value
+            _forget(places, path)
+            places.update({p: place for p, place in over_places.items() if p[: len(path)] == path})
+
+
+def _forget(places: dict[Path, str], path: Path) -> None:
+    for known in [known for known in places if known[: len(path)] == path]:
+        del places[known]
+
+
+def override(data: Any, places: dict[Path, str], text: str) -> list[Problem]:
+    """Applies one `path=value` to `data` and `places`, in place; the value is YAML, null removes the key."""
+    where = f"--set {text if len(text) <= 60 else text[:57] + '...'}"
+    left, sign, right = text.partition("=")
+    path = _parse_path(left.strip())
+    if not sign or path is None:
+        message = (
+            f"{text[:60]!r} is not path=value; write it as load.voices.listeners=4 or stages[0].name=alone"
+        )
+        return [Problem(path=(), message=message, where="--set")]
+    document = parse_yaml(right)
+    if document.problems:
+        return [Problem(path=path + p.path, message=p.message, where=where) for p in document.problems]
+    wrong = _assign(data, path, document.data)
+    if wrong is not None:
+        return [Problem(path=path, message=wrong, where=where)]
+    _forget(places, path)
+    places[path] = where
+    return []
+
+
+def _parse_path(text: str) -> Path | None:
+    steps: list[str | int] = []
+    position = 0
+    while position < len(text):
+        match = _STEP_RE.match(text, position)
+        if match is None or (position == 0) == text.startswith((".", "[")):
+            return None
+        steps.append(int(match[2]) if match[2] is not None else match[1])
+        position = match.end()
+    return tuple(steps) or None
+
+
+def _assign(data: Any, path: Path, value: Any) -> str | None:
+    """Sets the value; returns what is wrong where the path leads nowhere."""
+    here = data
+    for depth, step in enumerate(path):
+        last = depth == len(path) - 1
+        around = path_text(path[:depth]) or "the scenario"
+        if isinstance(here, dict):
+            if last:
+                _set_key(here, str(step), value)
+            else:
+                here = here.setdefault(str(step), {})
+        elif isinstance(here, list):
+            index = int(step) if str(step).isdecimal() else -1
+            if not 0 <= index < len(here) + (last and value is not None):
+                return f"{around} has {len(here)} items; write [0] to [{len(here)}], the last to add one"
+            if not last:
+                here = here[index]
+            elif value is None:
+                del here[index]
+            else:
+                here[index : index + 1] = [value]
+        else:
+            return f"{around} is a single value and has nothing inside; set {around} itself"
+    return None
+
+
+def _set_key(here: dict[str, Any], key: str, value: Any) -> None:
+    if value is None:
+        here.pop(key, None)
+    else:
+        here[key] = value

@@ -1,0 +1,179 @@
+"""The scalar types of a scenario: text with units in YAML, integers with units in their names inside.
+
+Each reads what a user writes and serialises to text that reads back as the same value.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, StrictStr
+
+from cotenant import units
+
+Auto = Literal["auto"]
+AUTO: Final = "auto"
+NAME_RE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_DEVICE_RE: Final = re.compile(r"auto|cpu|cuda:\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,64}")
+_ENV_RE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _duration(value: object) -> int:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f"{_shown(value)} has no unit; write {value}s or {value}ms")
+    if not isinstance(value, str):
+        raise ValueError(f"{_shown(value)} is not a duration; write a number and a unit, as in 400ms or 20m")
+    return units.parse_duration_ns(value)
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        value = units.parse_size(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{_shown(value)} is not a size; write a whole number, as in 400, 32k or 4Ki")
+    if not 1 <= value <= 10**9:
+        raise ValueError(f"{value} tokens are out of range; write 1 to 1G")
+    return value
+
+
+def _rate(value: object) -> float:
+    if not isinstance(value, str):
+        raise ValueError(f"{_shown(value)} is not a rate; write events per time, as in 2.5/s or 30/m")
+    rate_per_s = units.parse_rate_per_s(value)
+    if not 1e-4 <= rate_per_s <= 1e6:
+        raise ValueError(f"{value!r} is out of range; write a rate from 0.0001/s to 1000000/s")
+    return rate_per_s
+
+
+def _rate_text(rate_per_s: float | str) -> str:
+    return rate_per_s if isinstance(rate_per_s, str) else f"{Decimal(repr(rate_per_s)):f}/s"
+
+
+def _duration_text(value_ns: int | str) -> str:
+    return value_ns if isinstance(value_ns, str) else units.duration_text(value_ns)
+
+
+def whole(low: int, high: int) -> Callable[[object], int]:
+    """A reader of whole numbers from `low` to `high`."""
+
+    def read(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{_shown(value)} is not a whole number; write one from {low} to {high}")
+        if not low <= value <= high:
+            raise ValueError(f"{value} is out of range; write a whole number from {low} to {high}")
+        return value
+
+    return read
+
+
+def _or_auto(read: Callable[[object], Any]) -> PlainValidator:
+    def either(value: object) -> Any:
+        if value == AUTO:
+            return AUTO
+        try:
+            return read(value)
+        except ValueError as error:
+            raise ValueError(f"{error}, or auto") from None
+
+    return PlainValidator(either)
+
+
+def _positive(value: object) -> int:
+    value_ns = _duration(value)
+    if value_ns <= 0:
+        raise ValueError(f"{_shown(value)} is no time at all; write more than 0ms")
+    return value_ns
+
+
+def _name(value: str) -> str:
+    if NAME_RE.fullmatch(value) is None:
+        raise ValueError(f"{_shown(value)} is not a name; use 1 to 64 letters, digits, dots, _ and -")
+    return value
+
+
+def _stage_name(value: str) -> str:
+    if value == "warm" or value.startswith("solo:"):
+        raise ValueError(f"{_shown(value)} is a phase of every run; give the stage another name")
+    return _name(value)
+
+
+def _device(value: str) -> str:
+    if _DEVICE_RE.fullmatch(value) is None:
+        raise ValueError(f"{_shown(value)} is not a device; write auto, cpu, cuda:0 or a uuid (GPU-...)")
+    return value
+
+
+def _url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or port == 0:
+        raise ValueError(f"{_shown(value)} is not a server's address; write it as http://127.0.0.1:8091")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a password in an address would be recorded; name a variable in api_key_env")
+    return value
+
+
+def _environment_name(value: str) -> str:
+    if _ENV_RE.fullmatch(value) is None:
+        raise ValueError("this is not a variable's name; write the name, as in TTS_KEY, never the key itself")
+    return value
+
+
+def _number(value: object) -> float | str:
+    if isinstance(value, str):
+        units.parse_duration_ns(value)
+        return value
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{_shown(value)} is not a limit; write a number, or a duration as in 500ms")
+    return float(value)
+
+
+def _text(value: object) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"{_shown(value)} is no text; write builtin, a file, or [sentence, ...]")
+    return list(value)
+
+
+_DURATION_OUT: Final = PlainSerializer(_duration_text)
+_RATE_OUT: Final = PlainSerializer(_rate_text)
+
+DurationNs = Annotated[int, PlainValidator(_duration), _DURATION_OUT]
+PositiveNs = Annotated[int, PlainValidator(_positive), _DURATION_OUT]
+DurationNsOrAuto = Annotated[int | Auto, _or_auto(_duration), _DURATION_OUT]
+PositiveNsOrAuto = Annotated[int | Auto, _or_auto(_positive), _DURATION_OUT]
+Tokens = Annotated[int, PlainValidator(_size)]
+TokensOrAuto = Annotated[int | Auto, _or_auto(_size)]
+RatePerS = Annotated[float, PlainValidator(_rate), _RATE_OUT]
+Count = Annotated[int, PlainValidator(whole(1, 10_000))]
+CountOrAuto = Annotated[int | Auto, _or_auto(whole(1, 10_000))]
+Seed = Annotated[int, PlainValidator(whole(0, 2**31 - 1))]
+Name = Annotated[StrictStr, AfterValidator(_name)]
+StageName = Annotated[StrictStr, AfterValidator(_stage_name)]
+Device = Annotated[StrictStr, AfterValidator(_device)]
+Url = Annotated[StrictStr, AfterValidator(_url)]
+EnvName = Annotated[StrictStr, AfterValidator(_environment_name)]
+Text = Annotated[str | list[str], PlainValidator(_text)]
+Limit = Annotated[float | str, PlainValidator(_number)]
+
+
+def settled(value: int | Auto) -> int:
+    """The number of a field that may be `auto`, in a scenario that `auto.resolve` made.
+
+    Raises ValueError on a scenario that was not resolved.
+    """
+    if isinstance(value, str):
+        raise ValueError("this scenario still says auto; resolve it first")
+    return value
