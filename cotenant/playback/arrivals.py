@@ -52,7 +52,7 @@ def was_reordered(arrival_ns: Int64Array) -> bool:
 
 
 def ceil_to_grid(t_ns: int, origin_ns: int, quantum_ns: int) -> int:
-    """The first instant of the grid `origin + k * quantum` that is not before `t`; `t` itself without a quantum."""
+    """The first instant of the grid `origin + k * quantum` not before `t`; `t` itself without a quantum."""
     if quantum_ns == 0:
         return t_ns
     return origin_ns - (origin_ns - t_ns) // quantum_ns * quantum_ns

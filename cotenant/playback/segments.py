@@ -25,7 +25,7 @@ class Segment(NamedTuple):
 
 
 def needed_by(position_ns: Int64Array, quantum_ns: int) -> Int64Array:
-    """When, after the start, the device asks for the sample at each media position: at the start of its block."""
+    """When, after the start, the device asks for the media at each position: as its block begins."""
     return position_ns // quantum_ns * quantum_ns if quantum_ns else position_ns
 
 
@@ -68,8 +68,9 @@ def segments_of(
             ready_ns = int(arrival[held]) if held < chunks else None if truncated else limit_ns
             held = min(held, chunks - 1)
         wall_ns = None if ready_ns is None else ceil_to_grid(ready_ns, int(arrival[0]), options.quantum_ns)
-        if wall_ns is None or (truncated and wall_ns > limit_ns):
-            segments.append(Segment(limit_ns, position_ns, late, held, True))
+        dry_ns = segments[-1].wall_ns + position_ns - segments[-1].media_ns
+        if wall_ns is None or (truncated and dry_ns < limit_ns < wall_ns):
+            segments.append(Segment(max(limit_ns, dry_ns), position_ns, late, held, True))
             return segments
         segments.append(Segment(wall_ns, position_ns, late, held))
     last, audio_ns = segments[-1], int(ends[-1])
@@ -81,11 +82,11 @@ def segments_of(
 def _first_late(
     arrival: Int64Array, begins: Int64Array, segment: Segment, quantum_ns: int, tolerated_ns: int
 ) -> int:
-    """Index of the first chunk after those in hand that is later than tolerated; the number of chunks if none is.
+    """Index of the first chunk not yet in hand that is later than tolerated; all chunks if none is.
 
     Looks through ever larger pieces, so that many stalls cost no more than one pass over the stream.
     """
-    low, size = segment.held + 1 if segment.held or segment.chunk else 0, _FIRST_SCAN
+    low, size = segment.held + 1, _FIRST_SCAN
     while low < arrival.size:
         high = min(low + size, arrival.size)
         late = lateness(arrival[low:high], begins[low:high], segment, quantum_ns) > tolerated_ns

@@ -48,7 +48,7 @@ def silences_of(
 ) -> Silences:
     """The silences between the segments and, under `drop`, those inside them."""
     starts, positions, lengths = [_none()], [_none()], [_none()]
-    lost_ns = 0
+    lost_ns, is_open = 0, False
     bounds = [s.chunk for s in segments[1:]] + [arrival.size]
     for segment, stop, following in zip(segments, bounds, [*segments[1:], None], strict=True):
         if options.after_underrun == "drop" and not segment.open:
@@ -63,11 +63,14 @@ def silences_of(
             lost_ns += int(lost.sum())
         if following is not None:
             dry_ns = segment.wall_ns + following.media_ns - segment.media_ns
+            is_open = following.open and following.wall_ns > dry_ns
+            if following.wall_ns == dry_ns:
+                continue
             starts.append(np.array([dry_ns], np.int64))
             positions.append(np.array([following.media_ns], np.int64))
             lengths.append(np.array([following.wall_ns - dry_ns], np.int64))
     return _merged(
-        np.concatenate(starts), np.concatenate(positions), np.concatenate(lengths), lost_ns, segments[-1].open
+        np.concatenate(starts), np.concatenate(positions), np.concatenate(lengths), lost_ns, is_open
     )
 
 
