@@ -12,7 +12,7 @@ _DURATION_NS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "m": 6
 _SIZE = {
     "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,
 }  # fmt: skip
-_NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 _DURATION_RE = re.compile(_NUMBER + r"\s*(ns|us|ms|s|m|h)")
 _SIZE_RE = re.compile(_NUMBER + r"\s*(Ki|Mi|Gi|k|M|G|)")
 _RATE_RE = re.compile(_NUMBER + r"\s*/\s*(ms|s|m|h)")

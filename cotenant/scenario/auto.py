@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from cotenant.scenario.load import dump, parse
+from cotenant.scenario.parse import dump, parse
 from cotenant.scenario.schema import PROTOCOLS, Scenario
 from cotenant.scenario.values import AUTO
 
 DeviceKind = Literal["cpu", "gpu"]
 
-# Every value as it would stand in a scenario. Shapes with a GPU's sizes are not built in yet, so a GPU runs the
-# tiny ones too.
+# Every value as it would stand in a scenario. No shapes of a GPU's size are built in yet: it runs tiny ones.
 TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
     "cpu": {
         "device": "cpu",
@@ -45,9 +44,9 @@ LONG_TEXTS: Final[Mapping[DeviceKind, bool]] = {"cpu": False, "gpu": True}
 
 
 def resolve(scenario: Scenario, device_kind: DeviceKind, *, quick: bool = False) -> Scenario:
-    """The scenario with every `auto` that means something replaced; `quick` halves `measure`, decides by points.
+    """The scenario with every `auto` that applies replaced. `quick` halves `measure` and decides by points.
 
-    What does not apply stays as it was: the shape of a server that is not built in, the streams of `mode: rate`.
+    Left alone is what means nothing there: the shape of a server not built in, the streams of `mode: rate`.
     Raises UserError where the numbers that `auto` stood for do not fit the rest (more faces than voices).
     """
     table = TABLE[device_kind]

@@ -28,9 +28,10 @@ _ENGINES_OF_FIELD: Final = {
 def nearest(word: object, choices: Iterable[str]) -> str:
     """`did you mean 'voices'? (a, b, voices)`, or the choices alone where none is near."""
     known = list(choices)
-    listed = ", ".join(known) if known else "there are none"
+    if not known:
+        return "there are none to choose from; add one"
     close = get_close_matches(str(word), known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}? ({listed})" if close else f"use one of: {listed}"
+    return f"did you mean {close[0]!r}? ({', '.join(known)})" if close else f"use one of: {', '.join(known)}"
 
 
 def cross_checks(data: Mapping[str, Any]) -> Iterator[Found]:
@@ -92,7 +93,7 @@ def _tenant_words(tenant: Mapping[str, Any], kind: object) -> Iterator[Found]:
     for key, table in (("shape", SHAPES), ("protocol", PROTOCOLS)):
         word = tenant.get(key, AUTO)
         known = (AUTO, *table.get(str(kind), ()))
-        if isinstance(word, str) and kind in table and word not in known:
+        if isinstance(word, str) and str(kind) in table and word not in known:
             yield (key,), f"{word!r} is no {key} of a {kind} tenant; {nearest(word, known)}"
 
 
@@ -134,7 +135,7 @@ def _follows(load: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]]) ->
         )
     else:
         heads, listeners = load.get("listeners", 1), loads[follows].get("listeners")
-        if isinstance(heads, int) and isinstance(listeners, int) and heads > listeners:
+        if isinstance(heads, int) and isinstance(listeners, int) and heads > listeners > 0:
             yield (
                 ("listeners",),
                 f"{heads} faces cannot follow {listeners} listeners of {follows!r}; use at most {listeners}",
@@ -188,8 +189,9 @@ def _stage_loads(names: object, loads: Mapping[str, Mapping[str, Any]]) -> Itera
             continue
         if name in names[:index]:
             yield (index,), f"{name!r} stands here twice; keep one"
-        follows = loads[name].get("follows")
-        if loads[name].get("kind") == "faces" and follows in loads and follows not in names:
+        follows = str(loads[name].get("follows"))
+        followed = loads.get(follows, {}).get("kind") == "voices"
+        if loads[name].get("kind") == "faces" and followed and follows not in names:
             yield (
                 (index,),
                 f"{name!r} follows {follows!r}, which is not in this stage; add {follows} to its load",

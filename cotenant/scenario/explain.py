@@ -54,6 +54,7 @@ def _message(kind: str, text: str, value: object, context: Mapping[str, Any], pa
     if kind == "extra_forbidden":
         model = _model_at(path[:-1], data)
         keys = [str(field.alias or name) for name, field in model.model_fields.items()] if model else []
+        keys += ["extends"] if model is schema.Scenario else []
         return f"unknown key; {nearest(path[-1], keys)}"
     if kind == "missing":
         return "it is missing; add it"

@@ -5,16 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from cotenant.errors import UserError
 from cotenant.resources import data_dir
 from cotenant.scenario import merge, yaml_text
-from cotenant.scenario.checks import cross_checks, nearest
-from cotenant.scenario.explain import explain
+from cotenant.scenario.checks import nearest
+from cotenant.scenario.parse import checked, dump, parse
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.values import NAME_RE
 from cotenant.scenario.yaml_text import MAX_BYTES, Problem
+
+__all__ = ["dump", "find", "load", "packaged_names", "parse", "read_file"]
 
 Reader = Callable[[Path], bytes]
 
@@ -41,7 +41,7 @@ def find(name_or_path: str, *, folder: Path | None = None) -> Path:
 
     A word without a slash or .yaml is a packaged name first. Raises UserError where there is neither.
     """
-    path = (folder or Path()) / Path(name_or_path).expanduser()
+    path = (folder or Path()) / _expanded(name_or_path)
     if NAME_RE.fullmatch(name_or_path) and not name_or_path.endswith(_SUFFIXES):
         if name_or_path in packaged_names():
             return data_dir("scenarios") / f"{name_or_path}.yaml"
@@ -60,59 +60,12 @@ def load(name_or_path: str, overrides: Sequence[str] = (), *, read: Reader = rea
     document = _read_chain(path, read, ())
     problems = list(document.problems)
     data, places = document.data, dict(document.places)
-    for override in overrides:
-        problems += merge.override(data, places, override)
     if isinstance(data, dict):
+        for override in overrides:
+            problems += merge.override(data, places, override)
         data.setdefault("name", path.stem)
         problems += _read_texts(data, places, Path(), read)  # what --set named; the files' own are read
-    return _checked(data, places, problems, title=f"the scenario {name_or_path}")
-
-
-def parse(data: Any) -> Scenario:
-    """A scenario of plain data, as `dump` makes it. Raises UserError listing everything that is wrong."""
-    return _checked(data, {}, [], title="the scenario")
-
-
-def dump(scenario: Scenario) -> dict[str, Any]:
-    """The plain YAML and JSON form; `parse(dump(s)) == s`. Fields that are None are left out."""
-    plain: dict[str, Any] = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return plain
-
-
-def _checked(
-    data: Any, places: Mapping[yaml_text.Path, str], problems: list[Problem], title: str
-) -> Scenario:
-    scenario = None
-    if not isinstance(data, dict):
-        if not problems:
-            problems = [Problem(path=(), message=_not_a_mapping(data), where=places.get(()))]
-    else:
-        found = list(cross_checks(data))
-        try:
-            scenario = Scenario.model_validate(data)
-        except ValidationError as error:
-            found = explain(error, data) + found
-        broken = {problem.path for problem in problems}
-        for path, message in found:
-            if not any(path[: len(outer)] == outer for outer in broken if outer):
-                problems.append(Problem(path=path, message=message, where=_place(places, path)))
-    if problems or scenario is None:
-        lines = list(dict.fromkeys(problem.text() for problem in problems))
-        count = "one error" if len(lines) == 1 else f"{len(lines)} errors"
-        raise UserError(f"{title} has {count}:\n" + "\n".join(f"  {line}" for line in lines))
-    return scenario
-
-
-def _not_a_mapping(data: Any) -> str:
-    what = {type(None): "it is empty", list: "it is a list"}.get(type(data), f"it is {str(data)[:40]!r}")
-    return f"{what}; a scenario is `key: value` lines with at least tenants, load and stages"
-
-
-def _place(places: Mapping[yaml_text.Path, str], path: yaml_text.Path) -> str | None:
-    """The place of the path, or of the nearest thing around it (a missing key has none of its own)."""
-    while path not in places and path:
-        path = path[:-1]
-    return places.get(path) if path else None
+    return checked(data, places, problems, title=f"the scenario {name_or_path}")
 
 
 def _read_document(path: Path, read: Reader, source: str) -> yaml_text.Document:
@@ -121,14 +74,22 @@ def _read_document(path: Path, read: Reader, source: str) -> yaml_text.Document:
         content = read(path)
     except FileNotFoundError:
         raise UserError(f"{shown} is not there; give a path to a scenario, or one of {_packaged()}") from None
-    except OSError as error:
-        raise UserError(f"{shown} cannot be read: {error.strerror or error}; give a readable file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{shown} cannot be read: {reason or error}; give a readable file") from None
     if len(content) > MAX_BYTES:
         raise UserError(f"{shown} is larger than {MAX_BYTES} bytes; a scenario is a page of text")
     try:
         return yaml_text.parse_yaml(content.decode("utf-8-sig"), source=source)
     except UnicodeDecodeError as error:
         raise UserError(f"{shown} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # `~nobody`: a name, then
+        return Path(text)
 
 
 def _packaged() -> str:
@@ -170,7 +131,7 @@ def _read_texts(
         text = item.get("text") if isinstance(item, dict) else None
         if not isinstance(text, str) or text in ("", _BUILTIN_TEXT):
             continue
-        path = folder / Path(text).expanduser()
+        path = folder / _expanded(text)
         try:
             content = read(path)
             if len(content) > MAX_BYTES:
@@ -180,9 +141,7 @@ def _read_texts(
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             message = f"cannot read {path} ({reason}); give UTF-8 text with a sentence a line, or builtin"
-            problems.append(
-                Problem(
-                    path=("load", name, "text"), message=message, where=places.get(("load", name, "text"))
-                )
-            )
+            at = ("load", name, "text")
+            problems.append(Problem(path=at, message=message, where=places.get(at)))
+            item["text"] = _BUILTIN_TEXT  # so that it is told once; nothing runs with it
     return problems

@@ -70,7 +70,8 @@ def override(data: Any, places: dict[Path, str], text: str) -> list[Problem]:
     if wrong is not None:
         return [Problem(path=path, message=wrong, where=where)]
     _forget(places, path)
-    places[path] = where
+    for length in range(1, len(path) + 1):
+        places.setdefault(path[:length], where)
     return []
 
 
@@ -79,7 +80,7 @@ def _parse_path(text: str) -> Path | None:
     position = 0
     while position < len(text):
         match = _STEP_RE.match(text, position)
-        if match is None or (position == 0) == text.startswith((".", "[")):
+        if match is None or (position == 0) == text.startswith((".", "["), position):
             return None
         steps.append(int(match[2]) if match[2] is not None else match[1])
         position = match.end()

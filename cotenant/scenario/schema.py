@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PlainValidator, StrictBool, StrictStr, Tag
 
 from cotenant.scenario.values import (
-    Auto,
     Count,
     CountOrAuto,
     Device,
@@ -197,4 +196,4 @@ class Scenario(_Model):
     stages: Annotated[list[Stage], Field(min_length=1)]
     timing: Timing = Field(default_factory=lambda: Timing.model_validate({}))
     gate: list[GateItem] = Field(default_factory=_default_gates)
-    decision: Literal["interval", "point"] | Auto = "auto"
+    decision: Literal["interval", "point", "auto"] = "auto"

@@ -37,6 +37,8 @@ class Problem:
     where: str | None = None
 
     def text(self) -> str:
+        if not self.path and self.where == "--set":
+            return f"--set: {self.message}"
         place = path_text(self.path) or "the whole file"
         return f"{place} ({self.where}): {self.message}" if self.where else f"{place}: {self.message}"
 

@@ -1,0 +1,33 @@
+"""`cotenant list`: what there is to choose from."""
+
+from collections.abc import Mapping, Sequence
+
+
+def command() -> int:
+    """Lists the packaged scenarios, the shapes, the protocols and the gate profiles."""
+    print(overview())
+    return 0
+
+
+def overview() -> str:
+    """The four lists as text."""
+    from cotenant.scenario.load import load, packaged_names
+    from cotenant.scenario.schema import GATE_PROFILES, PROTOCOLS, SHAPES
+
+    scenarios = {name: load(name).about for name in packaged_names()}
+    sections = {
+        "scenarios (cotenant run NAME)": scenarios,
+        "shapes of the built-in servers": _joined(SHAPES),
+        "protocols": _joined(PROTOCOLS),
+        "gate profiles": {name: "" for name in GATE_PROFILES},
+    }
+    return "\n\n".join(f"{title}\n{_lines(rows)}" for title, rows in sections.items())
+
+
+def _joined(table: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {name: ", ".join(values) for name, values in table.items()}
+
+
+def _lines(rows: Mapping[str, str]) -> str:
+    width = max(len(name) for name in rows)
+    return "\n".join(f"  {name:<{width}}  {text}".rstrip() for name, text in rows.items())
