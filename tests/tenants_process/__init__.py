@@ -1,0 +1,1 @@
+"""Tests of how tenants are started, watched and ended, with real processes."""
