@@ -1,0 +1,119 @@
+"""An engine's own thread: one loop of steps, and the hand-over between it and the server's event loop."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+log = logging.getLogger(__name__)
+
+
+class Engine(Protocol):
+    """What a loop steps. All of it runs in the loop's thread."""
+
+    @property
+    def active(self) -> int:
+        """Requests that wait or are worked on."""
+
+    def step(self) -> bool:
+        """Does one step of work; False when there was nothing to do."""
+
+
+E = TypeVar("E", bound=Engine)
+T = TypeVar("T")
+
+
+class Mailbox(Generic[T]):
+    """A queue filled by the engine's thread and read by the event loop that made it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[T] = asyncio.Queue()
+
+    def put(self, item: T) -> None:
+        """Hands an item over, from any thread; dropped if the server has already closed its loop."""
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
+        except RuntimeError:
+            log.debug("an item came after the event loop closed")
+
+    async def get(self) -> T:
+        """The next item, in the order of `put`."""
+        return await self._queue.get()
+
+
+class StepLoop(Generic[E]):
+    """Builds an engine in a thread of its own and steps it while there is work.
+
+    `on_failure` is called in that thread, once, with what a step or the building raised; the loop has then ended.
+    """
+
+    def __init__(self, build: Callable[[], E], on_failure: Callable[[BaseException], None]) -> None:
+        self._build, self._on_failure = build, on_failure
+        self._work = threading.Condition()
+        self._posted: list[Callable[[E], None]] = []
+        self._stopping = False
+        self._engine: E | None = None
+        self._ready = threading.Event()
+        self.failed = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread; `wait_ready` returns when the engine stands."""
+        self._thread.start()
+
+    def wait_ready(self) -> bool:
+        """Blocks until the engine is built (True) or could not be (False)."""
+        self._ready.wait()
+        return not self.failed
+
+    @property
+    def active(self) -> int:
+        """Requests in the engine and on their way to it."""
+        with self._work:
+            waiting = len(self._posted)
+        return waiting + (self._engine.active if self._engine else 0)
+
+    @property
+    def engine(self) -> E:
+        """The engine, for reading counters; it is changed only through `post`."""
+        assert self._engine is not None, "the engine is read before it was ready"
+        return self._engine
+
+    def post(self, change: Callable[[E], None]) -> None:
+        """Has `change(engine)` run in the engine's thread before its next step."""
+        with self._work:
+            self._posted.append(change)
+            self._work.notify()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Ends the loop after the step it is in; False if that takes longer than `timeout_s`."""
+        with self._work:
+            self._stopping = True
+            self._work.notify()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._engine = self._build()
+            self._ready.set()
+            self._loop(self._engine)
+        except BaseException as error:  # noqa: BLE001 - a dead engine must be told, whatever killed it
+            self.failed = True
+            self._ready.set()
+            self._on_failure(error)
+
+    def _loop(self, engine: E) -> None:
+        busy = False
+        while True:
+            with self._work:
+                while not (busy or self._posted or self._stopping):
+                    self._work.wait()
+                if self._stopping:
+                    return
+                changes, self._posted = self._posted, []
+            for change in changes:
+                change(engine)
+            busy = engine.step()
