@@ -1,0 +1,113 @@
+"""Flags -> options: what each command hands to the function that does the work."""
+
+import sys
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant.cli import serve
+from cotenant.cli.main import make_app
+from cotenant.cli.options import JudgeFlags, judge_options, scenario_overrides
+from cotenant.conductor import run as conductor_run
+from cotenant.conductor.options import RunOptions
+from cotenant.scenario.load import load
+from cotenant.verdict.summary import JudgeOptions
+
+
+def ran(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as ended:
+        make_app()(arguments, prog_name="cotenant")
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
+    options: list[RunOptions] = []
+
+    def remember(given: RunOptions) -> int:
+        options.append(given)
+        return 3
+
+    monkeypatch.setattr(conductor_run, "run", remember)
+    return options
+
+
+def test_run_without_flags_leaves_everything_to_the_scenario(seen: list[RunOptions]) -> None:
+    assert ran(["run", "all-together"]) == 3
+    assert seen == [
+        RunOptions(
+            scenario="all-together",
+            overrides=(),
+            out=Path("runs"),
+            quick=False,
+            judge=JudgeOptions(),
+            inconclusive=None,
+            mqtt_url=None,
+            json=False,
+        )
+    ]
+    with pytest.raises(FrozenInstanceError):
+        seen[0].quick = True  # type: ignore[misc]
+
+
+def test_every_flag_of_run_arrives(seen: list[RunOptions], tmp_path: Path) -> None:
+    arguments = ["run", "x.yaml", "--lookahead", "400ms", "--start", "delay", "--after-underrun", "refill"]
+    arguments += [
+        "--quantum",
+        "20ms",
+        "--gate",
+        "voice",
+        "--gate",
+        "speech.rtf.p95 <= 0.8",
+        "--decision",
+        "point",
+    ]
+    arguments += ["--inconclusive", "fail", "--set", "seed=1", "--set", "gate=[face]", "--quick", "--json"]
+    assert ran([*arguments, "--out", str(tmp_path)]) == 3
+    judge = JudgeOptions(
+        lookahead_ns=400_000_000,
+        start="delay",
+        after_underrun="refill",
+        quantum_ns=20_000_000,
+        gates=("voice", "speech.rtf.p95 <= 0.8"),
+        decision="point",
+        inconclusive="fail",
+    )
+    (options,) = seen
+    assert options.judge == judge
+    assert (options.out, options.quick, options.json, options.inconclusive) == (tmp_path, True, True, "fail")
+    assert options.overrides[:2] == ("seed=1", "gate=[face]")
+    scenario = load("all-together", options.overrides)
+    assert (scenario.seed, scenario.lookahead_ns, scenario.decision) == (1, 400_000_000, "point")
+    assert (scenario.player.start, scenario.player.after_underrun) == ("delay", "refill")
+    assert scenario.player.quantum_ns == 20_000_000
+    assert scenario.gate == ["voice", "speech.rtf.p95 <= 0.8"]
+
+
+@pytest.mark.parametrize("lookahead_ns", [0, 1, 400_000_000, 1_234_567_891])
+def test_a_lookahead_survives_its_way_through_the_scenario(lookahead_ns: int) -> None:
+    flags = JudgeFlags(lookahead_ns=lookahead_ns)
+    assert load("tts-alone", scenario_overrides(flags)).lookahead_ns == lookahead_ns
+    assert judge_options(flags).lookahead_ns == lookahead_ns
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["speech"], ["speech", "--shape", "tiny", "--port", "0", "--device", "cpu"]),
+        (
+            ["llm", "--port", "8000", "--threads", "2", "--device", "cuda:0"],
+            ["completions", "--shape", "tiny", "--port", "8000", "--device", "cuda:0", "--threads", "2"],
+        ),
+        (["face", "--shape", "big"], ["face", "--shape", "big", "--port", "0", "--device", "cpu"]),
+    ],
+)
+def test_serve_becomes_the_server(
+    arguments: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(serve, "replace_process", lambda line: seen.append(line) or 0)
+    assert ran(["serve", *arguments]) == 0
+    assert seen == [[sys.executable, "-m", "cotenant.tenants.builtin.server", *expected]]
