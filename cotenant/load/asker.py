@@ -1,0 +1,193 @@
+"""Askers: LLM requests of token ids, so many always alive, or at a rate whatever comes."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from cotenant.load.desk import Desk, StreamRows
+from cotenant.load.pacing import every_from_rate_ns, next_closed, schedule
+from cotenant.load.settings import CompletionsLoad
+from cotenant.load.stage import Stage
+from cotenant.load.transport import CONNECT_AHEAD_NS, Outcome, Request, sleep_until
+from cotenant.wire.completions import CompletionDecoder, Tokens, Usage, completion_request
+from cotenant.wire.http1 import Body, Head
+
+COMPLETIONS_PATH: Final = "/v1/completions"
+# Ids that every tokenizer of the usual sizes has, past the special ones at its start.
+FIRST_TOKEN_ID: Final = 100
+LAST_TOKEN_ID: Final = 4000  # exclusive
+WARM_TOKENS: Final = 4
+_PREPARE_AFTER_S: Final = 0.02
+
+
+def prompt_ids(key: str, tokens: int) -> list[int]:
+    """A prompt of exactly so many token ids, seeded by `key`: no two keys have a prefix in common."""
+    seed = int.from_bytes(hashlib.sha256(key.encode()).digest())
+    ids: list[int] = np.random.default_rng(seed).integers(FIRST_TOKEN_ID, LAST_TOKEN_ID, tokens).tolist()
+    return ids
+
+
+def prepare(desk: Desk, load: CompletionsLoad, output: int) -> bytes:
+    """The body of one request; milliseconds for a long prompt, so not when the request is due."""
+    tenant = desk.settings.tenants[load.tenant]
+    # The run's id keeps the prompts new to a server that has seen an earlier run of the same seed.
+    key = f"{desk.settings.run_id}/{desk.settings.seed}/{desk.settings.index}/{next(desk.prompts)}"
+    return completion_request(
+        model=tenant.model, prompt=prompt_ids(key, load.prompt), max_tokens=output, extra=tenant.extra
+    )
+
+
+class _TokenConsumer:
+    """Writes a row for each chunk that holds tokens."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        stage: Stage,
+        rows: StreamRows,
+        on_output: Callable[[], None],
+        on_sent: Callable[[], None],
+    ) -> None:
+        self.outputs = 0
+        self._desk = desk
+        self._stage = stage
+        self._rows = rows
+        self._on_output = on_output
+        self._on_sent = on_sent
+        self._decoder: CompletionDecoder | None = None
+        self._seq = 0
+
+    def sent(self) -> None:
+        self._rows.write()
+        self._on_sent()
+
+    def head(self, head: Head) -> None:
+        self._decoder = CompletionDecoder(head)
+
+    def body(self, body: Body, arrival_ns: int) -> bool:
+        assert self._decoder is not None
+        for event in self._decoder.feed(body):
+            if isinstance(event, Tokens):
+                self._tokens(event, arrival_ns)
+            elif isinstance(event, Usage):
+                self._rows.set(prompt_tokens=event.prompt_tokens, output_tokens=event.output_tokens)
+            elif isinstance(event, Exception):
+                raise event
+            else:
+                return True
+        return False
+
+    def cut(self, arrival_ns: int) -> None:
+        """An event that was cut is none."""
+
+    def _tokens(self, event: Tokens, arrival_ns: int) -> None:
+        if not event.tokens:
+            return
+        self._desk.writer.append(
+            "tokens",
+            stream=self._rows.stream,
+            seq=self._seq,
+            arrival=arrival_ns,
+            tokens=event.tokens,
+            shared_read=event.shared_read,
+        )
+        if not self._seq:
+            self._on_output()
+        self._seq += 1
+        self.outputs += event.tokens
+        if self._stage.measured(arrival_ns):
+            self._stage.counts.tokens += event.tokens
+
+
+async def ask(
+    desk: Desk,
+    stage: Stage,
+    load: CompletionsLoad,
+    number: int,
+    due_ns: int,
+    body: bytes,
+    on_sent: Callable[[], None] = lambda: None,
+) -> tuple[int, bool]:
+    """One request from its connection to its end; when it ended and whether it failed.
+
+    Leaves an `open` row when cancelled.
+    """
+    tenant = desk.settings.tenants[load.tenant]
+    limits = desk.limits(stage, stall=False)
+    outcome = Outcome(due_ns=due_ns)
+    rows = StreamRows(
+        desk,
+        stage,
+        outcome,
+        tenant=load.tenant,
+        load=load.name,
+        kind="completions",
+        listener=number,
+        delayed=0,
+    )
+    consumer = _TokenConsumer(desk, stage, rows, lambda: stage.output(load.name, number), on_sent)
+    url = tenant.url(number, COMPLETIONS_PATH)
+    request = Request(url=url, headers=desk.headers(tenant, rows.stream), body=body)
+    ticket = stage.plan(due_ns, followed=False)
+    try:
+        opened = await desk.transport.ahead(url, due_ns, limits)
+        try:
+            await sleep_until(due_ns)
+        except asyncio.CancelledError:
+            if not isinstance(opened, Exception):
+                opened.close()
+            raise
+        await desk.transport.exchange(opened, request, outcome, limits, consumer)
+    except asyncio.CancelledError:
+        rows.stopped()
+        raise
+    finally:
+        stage.close(ticket)
+    rows.ended()
+    assert outcome.done_ns is not None
+    return outcome.done_ns, outcome.end != "eos"
+
+
+def start_askers(desk: Desk, stage: Stage, load: CompletionsLoad) -> None:
+    """Sets a load's requests going."""
+    if load.mode == "rate":
+        stage.planned[load.name] = 1
+        stage.spawn(_rate(desk, stage, load))
+        return
+    stage.planned[load.name] = load.streams
+    for number in range(load.streams):
+        stage.spawn(_alive(desk, stage, load, number))
+
+
+async def _alive(desk: Desk, stage: Stage, load: CompletionsLoad, number: int) -> None:
+    loop = asyncio.get_running_loop()
+    due_ns = stage.start_ns
+    bodies = [prepare(desk, load, load.output)]
+
+    def prepare_next() -> None:
+        bodies.append(prepare(desk, load, load.output))
+
+    def on_sent() -> None:
+        # While the server works on this one; not in the way of its own sending.
+        loop.call_later(_PREPARE_AFTER_S, prepare_next)
+
+    while True:
+        body = bodies.pop() if bodies else prepare(desk, load, load.output)
+        done_ns, failed = await ask(desk, stage, load, number, due_ns, body, on_sent)
+        due_ns = next_closed(done_ns, failed)
+
+
+async def _rate(desk: Desk, stage: Stage, load: CompletionsLoad) -> None:
+    assert load.rate_per_s is not None
+    key = f"{desk.settings.seed}/{load.name}"
+    every_ns = every_from_rate_ns(load.rate_per_s)
+    for number, due_ns in enumerate(schedule(key, stage.start_ns, every_ns)):
+        await sleep_until(due_ns - CONNECT_AHEAD_NS)
+        stage.spawn(_one(desk, stage, load, number, due_ns))
+
+
+async def _one(desk: Desk, stage: Stage, load: CompletionsLoad, number: int, due_ns: int) -> None:
+    await ask(desk, stage, load, number, due_ns, prepare(desk, load, load.output))

@@ -1,0 +1,277 @@
+"""One clip of a talking head: audio in over a WebSocket as a voice brings it, frames out."""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+
+from cotenant.errors import ServiceError
+from cotenant.load.desk import Desk, StreamRows
+from cotenant.load.resample import Resampler, to_float
+from cotenant.load.settings import FacesLoad
+from cotenant.load.stage import Stage, Ticket
+from cotenant.load.transport import CONNECT_AHEAD_NS, Outcome, sleep_until
+from cotenant.units import NS_PER_S
+from cotenant.wire import frames
+from cotenant.wire.http1 import status_kind
+
+FACE_PATH: Final = "/v1/face"
+REALTIME_PIECE_NS: Final = 40_000_000
+_SAMPLE_BYTES: Final = 2
+
+
+class FaceFeed:
+    """The audio on its way from a voice to a face: pieces of 16 kHz s16le, None at the end.
+
+    `utterance` tells the voice's number; it is asked when the voice is due, not before.
+    """
+
+    def __init__(self, load: FacesLoad, utterance: Callable[[], int]) -> None:
+        self.load = load
+        self.utterance = utterance
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._resampler: Resampler | None = None
+        self._ended = False
+
+    def feed(self, data: bytes, rate_hz: int, sample_format: str) -> None:
+        """Whole samples that arrived just now."""
+        if self._resampler is None:
+            self._resampler = Resampler(rate_hz)
+        self._put(self._resampler.feed(to_float(data, sample_format)))
+
+    def end(self) -> None:
+        """No more will come; idempotent."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._resampler is not None:
+            self._put(self._resampler.end())
+        self.queue.put_nowait(None)
+
+    def _put(self, piece: bytes) -> None:
+        if piece:
+            self.queue.put_nowait(piece)
+
+
+class HandedAudio:
+    """Which audio had been handed over when; lengths in 16 kHz samples."""
+
+    def __init__(self, period_ns: int) -> None:
+        self._period_ns = period_ns
+        self._samples: list[int] = []
+        self._at_ns: list[int] = []
+        self._end_ns: int | None = None
+        self._from = 0
+
+    @property
+    def samples(self) -> int:
+        return self._samples[-1] if self._samples else 0
+
+    @property
+    def ended(self) -> bool:
+        return self._end_ns is not None
+
+    def add(self, samples: int, at_ns: int) -> None:
+        self._samples.append(self.samples + samples)
+        self._at_ns.append(at_ns)
+
+    def end(self, at_ns: int) -> None:
+        self._end_ns = at_ns
+
+    def needed_at(self, media_time_ns: int) -> int | None:
+        """When the audio up to the end of this frame had been handed over; the end where there is less.
+
+        None for a frame that came before its audio. Frames are asked for in order.
+        """
+        need = math.ceil((media_time_ns + self._period_ns) * frames.AUDIO_RATE_HZ / NS_PER_S)
+        if self._from and self._samples[self._from - 1] >= need:
+            self._from = 0
+        while self._from < len(self._samples) and self._samples[self._from] < need:
+            self._from += 1
+        return self._at_ns[self._from] if self._from < len(self._samples) else self._end_ns
+
+
+async def show(desk: Desk, stage: Stage, feed: FaceFeed, listener: int, due_ns: int, ticket: Ticket) -> None:
+    """One clip from its connection to its end. Leaves an `open` row when cancelled."""
+    tenant = desk.settings.tenants[feed.load.tenant]
+    outcome = Outcome(due_ns=due_ns, user_reads=1)
+    rows = StreamRows(
+        desk, stage, outcome, tenant=feed.load.tenant, load=feed.load.name, kind="faces", listener=listener,
+        delayed=0,
+    )  # fmt: skip
+    socket: aiohttp.ClientWebSocketResponse | None = None
+    clip = _Clip(desk, stage, feed, listener, outcome, rows)
+    try:
+        await sleep_until(due_ns - CONNECT_AHEAD_NS)
+        try:
+            limit_s = desk.limits(stage, stall=True).connect_ns / NS_PER_S
+            socket = await _connect(
+                desk.web, tenant.url(listener, FACE_PATH), desk.headers(tenant, rows.stream), limit_s
+            )
+            outcome.connected_ns = time.monotonic_ns()
+            outcome.status = 101
+        except ServiceError as error:
+            await sleep_until(due_ns)
+            rows.set(utterance=feed.utterance())
+            outcome.status = error.status
+            outcome.close("error", time.monotonic_ns(), error)
+        else:
+            await sleep_until(due_ns)
+            await clip.run(socket)
+        rows.ended()
+    except asyncio.CancelledError:
+        rows.stopped()
+        raise
+    finally:
+        if socket is not None:
+            await _close(socket)
+        stage.close(ticket)
+
+
+class _Clip:
+    """The course of one clip on an open WebSocket."""
+
+    def __init__(
+        self, desk: Desk, stage: Stage, feed: FaceFeed, listener: int, outcome: Outcome, rows: StreamRows
+    ) -> None:
+        self._desk = desk
+        self._stage = stage
+        self._feed = feed
+        self._listener = listener
+        self._outcome = outcome
+        self._rows = rows
+        self._handed = HandedAudio(NS_PER_S // feed.load.fps)
+        self._frames = 0
+        self._last_ns = 0
+
+    async def run(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        outcome = self._outcome
+        outcome.sent_ns = self._last_ns = time.monotonic_ns()
+        # Should it break here, the reader sees the same break and tells what kind it is.
+        with contextlib.suppress(OSError, aiohttp.ClientError):
+            await socket.send_str(frames.config_message(self._feed.load.fps))
+        self._rows.set(utterance=self._feed.utterance())
+        self._rows.write()
+        handing = asyncio.ensure_future(self._hand_over(socket))
+        try:
+            while outcome.end is None:
+                await self._receive(socket)
+        finally:
+            handing.cancel()
+            await asyncio.gather(handing, return_exceptions=True)
+
+    async def _hand_over(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        """Passes the voice's audio on, as it arrives or at most at real-time pace."""
+        piece_bytes = REALTIME_PIECE_NS * frames.AUDIO_RATE_HZ // NS_PER_S * _SAMPLE_BYTES
+        next_ns = 0
+        while (data := await self._feed.queue.get()) is not None:
+            step = piece_bytes if self._feed.load.realtime else len(data)
+            for start in range(0, len(data), step):
+                piece = data[start : start + step]
+                if self._feed.load.realtime:
+                    await sleep_until(next_ns)
+                    media_ns = len(piece) // _SAMPLE_BYTES * NS_PER_S // frames.AUDIO_RATE_HZ
+                    next_ns = max(next_ns, time.monotonic_ns()) + media_ns
+                await socket.send_bytes(piece)
+                self._last_ns = time.monotonic_ns()
+                self._handed.add(len(piece) // _SAMPLE_BYTES, self._last_ns)
+        if not self._handed.samples:
+            error = ServiceError("empty", "the voice brought no audio")
+            self._outcome.close("aborted", time.monotonic_ns(), error)
+            await socket.close()
+            return
+        await socket.send_str(frames.END_MESSAGE)
+        self._last_ns = time.monotonic_ns()
+        self._handed.end(self._last_ns)
+
+    async def _receive(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        stall_ns = self._desk.limits(self._stage, stall=True).stall_ns
+        assert stall_ns is not None
+        try:
+            message = await socket.receive(timeout=stall_ns / NS_PER_S)
+        except TimeoutError:
+            now_ns = time.monotonic_ns()
+            # While the voice goes on, a head may have nothing to show; the voice has limits of its own.
+            if self._handed.ended and now_ns - self._last_ns >= stall_ns:
+                error = ServiceError("timeout", f"given up; nothing came for {stall_ns // 1_000_000} ms")
+                self._outcome.close("truncated" if self._frames else "error", now_ns, error)
+            return
+        self._message(message, time.monotonic_ns())
+
+    def _message(self, message: aiohttp.WSMessage, now_ns: int) -> None:
+        outcome = self._outcome
+        if outcome.end is not None:
+            return
+        try:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                self._frame(message.data, now_ns)
+            elif message.type is aiohttp.WSMsgType.TEXT:
+                self._first_byte(now_ns)
+                if frames.parse_text(message.data) is not None:
+                    if not self._frames:
+                        raise ServiceError("empty", "the head is done without a frame")
+                    outcome.close("eos", now_ns)
+            else:
+                error = ServiceError("truncated", f"closed before it was done ({message.data})")
+                outcome.close("truncated", now_ns, error)
+        except ServiceError as error:
+            outcome.close("error", now_ns, error)
+
+    def _first_byte(self, now_ns: int) -> None:
+        self._last_ns = now_ns
+        if self._outcome.first_byte_ns is None:
+            self._outcome.first_byte_ns = now_ns
+
+    def _frame(self, data: bytes, now_ns: int) -> None:
+        self._first_byte(now_ns)
+        header = frames.parse_frame(data)
+        self._outcome.body_bytes += len(data)
+        # What shared a read is not seen through this client; its stamps' error is the loop's lag.
+        self._desk.writer.append(
+            "frames",
+            stream=self._rows.stream,
+            seq=self._frames,
+            arrival=now_ns,
+            media_time=header.media_time_ns,
+            audio_handed=self._handed.needed_at(header.media_time_ns),
+            bytes=len(data),
+            shared_read=False,
+        )
+        if not self._frames:
+            self._stage.output(self._feed.load.name, self._listener)
+        self._frames += 1
+
+
+async def _connect(
+    web: aiohttp.ClientSession, url: str, headers: dict[str, str], limit_s: float
+) -> aiohttp.ClientWebSocketResponse:
+    """Raises ServiceError."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await web.ws_connect(url, headers=headers, max_msg_size=0)
+    except TimeoutError:
+        raise ServiceError("timeout", f"no WebSocket within {limit_s:.1f} s") from None
+    except aiohttp.WSServerHandshakeError as error:
+        kind = status_kind(error.status) or "protocol"
+        raise ServiceError(kind, f"HTTP {error.status}: {error.message}", status=error.status) from None
+    except aiohttp.ClientConnectorDNSError as error:
+        raise ServiceError("dns", str(error)) from None
+    except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
+        raise ServiceError("tls", str(error)) from None
+    except (aiohttp.ClientConnectorError, ConnectionRefusedError) as error:
+        raise ServiceError("refused", str(error)) from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ServiceError("protocol", f"no WebSocket: {error}") from None
+
+
+async def _close(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """A server that does not answer the closing handshake is not waited for."""
+    try:
+        async with asyncio.timeout(0.5):
+            await socket.close()
+    except (TimeoutError, OSError, aiohttp.ClientError):
+        return

@@ -1,0 +1,162 @@
+"""What a load process is told: the spec line of the control socket, read once, durations in nanoseconds."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cotenant.playback.options import PlayerOptions
+from cotenant.units import parse_duration_ns, parse_rate_per_s, parse_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """One service under test, as its clients see it. `headers` hold the key, if there is one."""
+
+    name: str
+    urls: Sequence[str]
+    model: str | None
+    voice: str | None
+    extra: Mapping[str, Any]
+    rate_hz: int | None
+    sample_format: str | None
+    headers: Mapping[str, str]
+
+    def url(self, number: int, path: str) -> str:
+        """The address for client `number`: replicas take turns, a URL with its own path is left alone."""
+        base = self.urls[number % len(self.urls)].rstrip("/")
+        own = urlsplit(base).path
+        if own == "/v1":
+            return base + path.removeprefix("/v1")
+        return base if own else base + path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoicesLoad:
+    name: str
+    tenant: str
+    mode: str
+    listeners: int
+    every_ns: int
+    pause_ns: int
+    measured: Sequence[str]
+    settling: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacesLoad:
+    name: str
+    tenant: str
+    follows: str
+    listeners: int
+    fps: int
+    realtime: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionsLoad:
+    name: str
+    tenant: str
+    mode: str
+    streams: int
+    rate_per_s: float | None
+    prompt: int
+    output: int
+
+
+Load = VoicesLoad | FacesLoad | CompletionsLoad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The whole spec."""
+
+    name: str
+    index: int
+    run_dir: Path
+    run_id: str
+    seed: int
+    audio_limit_bytes: int | None
+    player: PlayerOptions
+    stall_limit_ns: int
+    request_limit_ns: int
+    tenants: Mapping[str, Tenant]
+    loads: Mapping[str, Load]
+
+
+def read_settings(spec: Mapping[str, Any]) -> Settings:
+    """Spec line -> Settings. Raises KeyError, TypeError or ValueError for one that is none."""
+    texts = spec.get("texts", {})
+    return Settings(
+        name=spec["name"],
+        index=spec["index"],
+        run_dir=Path(spec["run_dir"]),
+        run_id=spec["run_id"],
+        seed=spec["seed"],
+        audio_limit_bytes=spec["audio_limit_bytes"],
+        player=PlayerOptions(**spec["player"]),
+        stall_limit_ns=spec["stall_limit_ns"],
+        request_limit_ns=spec["request_limit_ns"],
+        tenants={name: _tenant(name, tenant) for name, tenant in spec["tenants"].items()},
+        loads={name: _load(name, load, texts.get(name, {})) for name, load in spec["loads"].items()},
+    )
+
+
+def _tenant(name: str, tenant: Mapping[str, Any]) -> Tenant:
+    key_env = tenant.get("api_key_env")
+    key = os.environ.get(key_env) if key_env else None
+    return Tenant(
+        name=name,
+        urls=tenant["urls"],
+        model=tenant.get("model"),
+        voice=tenant.get("voice"),
+        extra=tenant.get("extra") or {},
+        rate_hz=tenant.get("rate"),
+        sample_format=tenant.get("sample_format"),
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+    )
+
+
+def _load(name: str, load: Mapping[str, Any], texts: Mapping[str, Sequence[str]]) -> Load:
+    if load["kind"] == "voices":
+        return VoicesLoad(
+            name=name,
+            tenant=load["tenant"],
+            mode=load["mode"],
+            listeners=load["listeners"],
+            every_ns=_duration_ns(load["every"]),
+            pause_ns=_duration_ns(load["pause"]),
+            measured=texts["measured"],
+            settling=texts["settling"],
+        )
+    if load["kind"] == "faces":
+        return FacesLoad(
+            name=name,
+            tenant=load["tenant"],
+            follows=load["follows"],
+            listeners=load["listeners"],
+            fps=load["fps"],
+            realtime=load["pace"] == "realtime",
+        )
+    if load["kind"] != "completions":
+        raise ValueError(f"no load is of kind {load['kind']!r}")
+    rate = load.get("rate")
+    return CompletionsLoad(
+        name=name,
+        tenant=load["tenant"],
+        mode=load["mode"],
+        streams=load["streams"] if load["mode"] == "alive" else 1,
+        rate_per_s=parse_rate_per_s(rate) if isinstance(rate, str) else rate,
+        prompt=_size(load["prompt"]),
+        output=_size(load["output"]),
+    )
+
+
+def _duration_ns(value: int | str) -> int:
+    return parse_duration_ns(value) if isinstance(value, str) else value
+
+
+def _size(value: int | str) -> int:
+    return parse_size(value) if isinstance(value, str) else value

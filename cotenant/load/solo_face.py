@@ -1,0 +1,115 @@
+"""A face alone: the built-in recording handed over as a voice would bring it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import soundfile
+
+from cotenant.load.desk import Desk
+from cotenant.load.face import FaceFeed, show
+from cotenant.load.pacing import next_turn, schedule, text_line
+from cotenant.load.resample import to_s16
+from cotenant.load.settings import FacesLoad, VoicesLoad
+from cotenant.load.stage import Stage, Ticket
+from cotenant.load.transport import sleep_until
+from cotenant.resources import data_dir
+from cotenant.units import NS_PER_S
+
+# Where no voice has been heard yet: packets of 4 codec frames, each as long as it lasts.
+_DEFAULT_PACKET_NS: Final = 320_000_000
+_LONG_TEXT_CHARACTERS: Final = 60
+
+
+def recordings(voices: VoicesLoad | None) -> list[Path]:
+    """The recordings, long ones where the voices that the face follows say long sentences."""
+    lines = voices.measured if voices is not None else ()
+    long = bool(lines) and sum(map(len, lines)) / len(lines) > _LONG_TEXT_CHARACTERS
+    found = sorted((data_dir("fixtures") / "speech").glob("long-*.flac" if long else "short-*.flac"))
+    if not found:
+        raise FileNotFoundError("the recordings that ship with cotenant are missing; install it again")
+    return found
+
+
+def packets(pace: Sequence[tuple[int, int]], audio_ns: int) -> list[tuple[int, int]]:
+    """(offset, duration) of packets of `audio_ns` in all: as in `pace`, then its steps again."""
+    pattern = list(pace) or [(0, _DEFAULT_PACKET_NS), (_DEFAULT_PACKET_NS, _DEFAULT_PACKET_NS)]
+    steps = [(at - before, media) for (at, media), (before, _) in zip(pattern[1:], pattern, strict=False)]
+    steps = steps or [(pattern[0][1], pattern[0][1])]
+    result: list[tuple[int, int]] = []
+    at_ns, left_ns, index = 0, audio_ns, 0
+    while left_ns > 0:
+        if index < len(pattern):
+            at_ns, media_ns = pattern[index]
+        else:
+            step_ns, media_ns = steps[index % len(steps)]
+            at_ns += step_ns
+        # A pattern without media (headers only) must not keep us here.
+        media_ns = min(left_ns, max(media_ns, 1_000_000))
+        result.append((at_ns, media_ns))
+        left_ns -= media_ns
+        index += 1
+    return result
+
+
+async def play_recording(feed: FaceFeed, path: Path, due_ns: int, pace: Sequence[tuple[int, int]]) -> None:
+    """Feeds one recording; the first packet when it is due."""
+    samples, rate_hz = await asyncio.to_thread(soundfile.read, str(path), dtype="float32")
+    samples = samples if samples.ndim == 1 else samples[:, 0]
+    try:
+        position_ns = 0
+        for offset_ns, media_ns in packets(pace, len(samples) * NS_PER_S // rate_hz):
+            await sleep_until(due_ns + offset_ns)
+            first, last = (t * rate_hz // NS_PER_S for t in (position_ns, position_ns + media_ns))
+            feed.feed(to_s16(samples[first:last]), rate_hz, "s16")
+            position_ns += media_ns
+    finally:
+        feed.end()
+
+
+def start_faces(desk: Desk, stage: Stage, load: FacesLoad, voices: VoicesLoad | None) -> None:
+    """Sets faces without their voices going, in turns of their own."""
+    stage.planned[load.name] = load.listeners
+    files = recordings(voices)
+    for listener in range(load.listeners):
+        stage.spawn(_turns(desk, stage, load, voices, listener, files))
+
+
+async def _turns(
+    desk: Desk, stage: Stage, load: FacesLoad, voices: VoicesLoad | None, listener: int, files: list[Path]
+) -> None:
+    every_ns = voices.every_ns if voices is not None else 4 * NS_PER_S
+    pause_ns = voices.pause_ns if voices is not None else NS_PER_S // 2
+    key = f"{desk.settings.seed}/{load.name}"
+    ticket: Ticket | None = None
+    end_ns: int | None = None
+    number = 0
+    for scheduled_ns in schedule(key, stage.start_ns, every_ns, index=listener, count=load.listeners):
+        due_ns, _ = next_turn(scheduled_ns, end_ns, pause_ns)
+        ticket, last = stage.plan(due_ns, followed=True), ticket
+        if last is not None:
+            stage.close(last)
+        if stage.window_start_ns is not None and due_ns >= stage.window_start_ns:
+            utterance, number = number, number + 1
+        else:
+            utterance = -1
+        path = files[text_line(listener, max(0, utterance), len(files))]
+        end_ns = await one_clip(desk, stage, load, listener, utterance, due_ns, path)
+
+
+async def one_clip(
+    desk: Desk, stage: Stage, load: FacesLoad, listener: int, utterance: int, due_ns: int, path: Path
+) -> int:
+    """One recording through the head; when both it and its frames are over."""
+    feed = FaceFeed(load, lambda: utterance)
+    ticket = stage.plan(due_ns, followed=True)
+    playing = stage.spawn(play_recording(feed, path, due_ns, desk.pace))
+    try:
+        await show(desk, stage, feed, listener, due_ns, ticket)
+        # An utterance is over when it was heard, not when its frames are there.
+        info = soundfile.info(str(path))
+        return due_ns + int(info.frames) * NS_PER_S // int(info.samplerate)
+    finally:
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)

@@ -1,0 +1,294 @@
+"""One request and its streamed answer over a connection of its own: what was sent and what arrived, when.
+
+A fault of the tested service ends up in the outcome and is never raised.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from cotenant.errors import ServiceError
+from cotenant.load.clock import ClockMap
+from cotenant.load.sockets import Connection, Read, connect
+from cotenant.units import NS_PER_S
+from cotenant.wire.http1 import Body, End, Event, Head, Http1Client, status_kind
+
+CONNECT_AHEAD_NS: Final = NS_PER_S
+# How long the end of the response is waited for once the server has said in the stream that it is complete.
+_LINGER_NS: Final = NS_PER_S // 4
+_ERROR_BODY_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to send where. `url` is whole; `headers` do not name host or length."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    method: str = "POST"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`stall_ns`: without a byte; `total_ns`: since the request was due. None: no such limit."""
+
+    connect_ns: int
+    stall_ns: int | None
+    total_ns: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What one request came to; columns of a `streams` row. Filled in while it goes on."""
+
+    due_ns: int
+    connected_ns: int | None = None
+    sent_ns: int | None = None
+    first_byte_ns: int | None = None
+    done_ns: int | None = None
+    status: int | None = None
+    body_bytes: int = 0
+    end: str | None = None
+    error_kind: str | None = None
+    error: str | None = None
+    user_reads: int = 0
+    kernel_reads: int = 0
+
+    @property
+    def stamp(self) -> str:
+        """`kernel` only if every read had the kernel's stamp."""
+        return "kernel" if self.kernel_reads and not self.user_reads else "user"
+
+    def close(self, end: str, done_ns: int, error: ServiceError | None = None) -> None:
+        self.end, self.done_ns = end, done_ns
+        if error is not None:
+            self.error_kind, self.error = error.kind, str(error)[:500]
+
+
+class Consumer(Protocol):
+    """What reads an answer's body. The methods are called outside read callbacks, in order of arrival."""
+
+    outputs: int  # samples or tokens so far
+
+    def sent(self) -> None:
+        """The request is on its way; the outcome has `connected_ns` and `sent_ns`."""
+
+    def head(self, head: Head) -> None:
+        """The answer is a 2xx. Raises ServiceError where it cannot be used."""
+
+    def body(self, body: Body, arrival_ns: int) -> bool:
+        """One piece; True once the stream says that it is complete. Raises ServiceError for a fault in it."""
+
+    def cut(self, arrival_ns: int) -> None:
+        """The connection ended; a message that was cut arrived as far as it did at `arrival_ns`."""
+
+
+class Transport:
+    """Opens connections and runs requests. `stamps` False leaves the kernel's stamps off."""
+
+    def __init__(self, clock: ClockMap, *, stamps: bool = True) -> None:
+        self.clock = clock
+        self._stamps = stamps
+        self._tls: ssl.SSLContext | None = None
+
+    async def open(self, url: str, limits: Limits) -> Connection:
+        """A connection to the URL's host. Raises ServiceError."""
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
+        if secure and self._tls is None:
+            self._tls = ssl.create_default_context()
+        return await connect(
+            parts.hostname or "",
+            parts.port or (443 if secure else 80),
+            tls=self._tls if secure else None,
+            clock=self.clock,
+            until_ns=time.monotonic_ns() + limits.connect_ns,
+            stamps=self._stamps,
+        )
+
+    async def ahead(self, url: str, due_ns: int, limits: Limits) -> Connection | ServiceError:
+        """A connection opened up to 1 s before `due_ns`, with its failure as a value."""
+        await sleep_until(due_ns - CONNECT_AHEAD_NS)
+        try:
+            return await self.open(url, limits)
+        except ServiceError as error:
+            return error
+
+    async def exchange(
+        self,
+        opened: Connection | ServiceError,
+        request: Request,
+        outcome: Outcome,
+        limits: Limits,
+        consumer: Consumer,
+    ) -> None:
+        """Sends now, reads to the end, closes the connection; `outcome` has it all, also when cancelled.
+
+        Leaves `outcome.end` None only if cancelled: whoever cancels says what that was.
+        """
+        connection: Connection | None = None
+        try:
+            if not isinstance(opened, ServiceError) and opened.closed_by_peer:
+                # It waited unused and the server hung up: that is not this request's failure.
+                opened.close()
+                opened = await self.open(request.url, limits)
+            if isinstance(opened, ServiceError):
+                raise opened
+            connection = opened
+            outcome.connected_ns = connection.connected_ns
+            await _Exchange(connection, request, outcome, limits, consumer).run()
+        except ServiceError as error:
+            outcome.close("error", time.monotonic_ns(), error)
+        finally:
+            if connection is not None:
+                connection.close()
+
+
+class _Exchange:
+    """The course of one request on an open connection."""
+
+    def __init__(
+        self, connection: Connection, request: Request, outcome: Outcome, limits: Limits, consumer: Consumer
+    ) -> None:
+        self._connection = connection
+        self._request = request
+        self._outcome = outcome
+        self._limits = limits
+        self._consumer = consumer
+        self._http = Http1Client()
+        self._refusal: bytearray | None = None
+        self._last_ns = 0
+        self._finished_ns: int | None = None
+
+    async def run(self) -> None:
+        """Sets the outcome's end."""
+        parts = urlsplit(self._request.url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        host = parts.netloc.rpartition("@")[2]
+        data = self._http.request(
+            self._request.method, host, target, self._request.headers, self._request.body
+        )
+        self._outcome.sent_ns = self._last_ns = time.monotonic_ns()
+        self._consumer.sent()
+        sending = asyncio.ensure_future(self._connection.send(data))
+        try:
+            while self._outcome.end is None:
+                await self._step()
+        finally:
+            sending.cancel()
+            # A server may answer and hang up before it has read all: its answer counts, not the send.
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _step(self) -> None:
+        outcome, until_ns = self._outcome, self._until_ns()
+        try:
+            read = await self._connection.read(until_ns)
+        except OSError as error:
+            self._cut(time.monotonic_ns(), str(error))
+            return
+        if read is None:
+            self._given_up(time.monotonic_ns())
+            return
+        if read.data:
+            self._count(read)
+        elif outcome.first_byte_ns is None:
+            self._cut(read.arrival_ns, "closed without an answer")
+            return
+        try:
+            for event in self._http.feed(read.data):
+                self._event(event, read.arrival_ns)
+                if outcome.end is not None:
+                    return
+        except ServiceError as error:
+            outcome.close("error", read.arrival_ns, error)
+
+    def _until_ns(self) -> int | None:
+        if self._finished_ns is not None:
+            return self._last_ns + _LINGER_NS
+        limits, ends = self._limits, []
+        if limits.stall_ns is not None:
+            ends.append(self._last_ns + limits.stall_ns)
+        if limits.total_ns is not None:
+            ends.append(self._outcome.due_ns + limits.total_ns)
+        return min(ends, default=None)
+
+    def _count(self, read: Read) -> None:
+        outcome = self._outcome
+        self._last_ns = read.arrival_ns
+        outcome.kernel_reads += read.kernel
+        outcome.user_reads += not read.kernel
+        if outcome.first_byte_ns is None:
+            outcome.first_byte_ns = read.arrival_ns
+
+    def _event(self, event: Event, arrival_ns: int) -> None:
+        outcome = self._outcome
+        if isinstance(event, Head):
+            outcome.status = event.status
+            if status_kind(event.status) is not None:
+                self._refusal = bytearray()
+            else:
+                self._consumer.head(event)
+        elif isinstance(event, Body):
+            outcome.body_bytes += len(event.data)
+            if self._refusal is not None:
+                self._refusal += event.data[: _ERROR_BODY_BYTES - len(self._refusal)]
+            elif self._finished_ns is None and self._consumer.body(event, arrival_ns):
+                self._finished_ns = arrival_ns
+        elif isinstance(event, End):
+            self._complete(arrival_ns)
+        else:
+            self._cut(arrival_ns, str(event), kind=event.kind)
+
+    def _complete(self, arrival_ns: int) -> None:
+        outcome = self._outcome
+        if self._refusal is not None:
+            self._refused(arrival_ns)
+            return
+        done_ns = self._finished_ns if self._finished_ns is not None else arrival_ns
+        self._consumer.cut(self._last_ns)
+        if not self._consumer.outputs:
+            outcome.close("error", done_ns, ServiceError("empty", "the answer ended without any output"))
+        else:
+            outcome.close("eos", done_ns)
+
+    def _refused(self, arrival_ns: int) -> None:
+        status, text = self._outcome.status or 0, bytes(self._refusal or b"").decode(errors="replace").strip()
+        kind = status_kind(status) or "protocol"
+        self._outcome.close("error", arrival_ns, ServiceError(kind, f"HTTP {status}: {text}"))
+
+    def _cut(self, at_ns: int, why: str, kind: str = "truncated") -> None:
+        """The connection ended or broke before the answer was complete."""
+        outcome = self._outcome
+        if self._finished_ns is not None:
+            self._complete(at_ns)
+        elif self._refusal is not None:
+            self._refused(at_ns)
+        elif outcome.status is None:
+            outcome.close("error", at_ns, ServiceError("protocol", f"no answer: {why}"))
+        else:
+            self._consumer.cut(self._last_ns)
+            end = "truncated" if kind == "truncated" else "error"
+            outcome.close(end, at_ns, ServiceError(kind, why))
+
+    def _given_up(self, at_ns: int) -> None:
+        outcome = self._outcome
+        if self._finished_ns is not None:
+            self._complete(at_ns)
+        elif self._refusal is not None:
+            self._refused(at_ns)
+        else:
+            self._consumer.cut(self._last_ns)
+            silent_ms = (at_ns - self._last_ns) // 1_000_000
+            error = ServiceError("timeout", f"given up; the last byte was {silent_ms} ms ago")
+            outcome.close("truncated" if self._consumer.outputs else "error", at_ns, error)
+
+
+async def sleep_until(at_ns: int) -> None:
+    """Returns once the monotonic clock is at `at_ns`, never before; at once if it is past."""
+    while (left_ns := at_ns - time.monotonic_ns()) > 0:  # noqa: ASYNC110 - timers may fire early
+        await asyncio.sleep(left_ns / NS_PER_S)

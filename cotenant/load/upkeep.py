@@ -1,0 +1,58 @@
+"""What a load process does beside its streams: flushing rows, offset pairs, and watching itself."""
+
+import asyncio
+import time
+from typing import Final
+
+from cotenant.load.clock import read_pair
+from cotenant.load.desk import Desk
+from cotenant.units import NS_PER_MS, NS_PER_S
+
+_LAG_SLEEP_NS: Final = 100 * NS_PER_MS
+_PAIR_NS: Final = 250 * NS_PER_MS
+_FLUSH_NS: Final = NS_PER_S
+
+
+class Upkeep:
+    """One task: each 100 ms a sleep's lateness, each 250 ms an offset pair, each second rows to disk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._lag_ns = 0
+        self._error_ns = desk.transport.clock.error_ns
+
+    async def run(self) -> None:
+        """Until cancelled. Raises OSError where the disk refuses."""
+        now_ns = time.monotonic_ns()
+        next_pair_ns, next_flush_ns = now_ns + _PAIR_NS, now_ns + _FLUSH_NS
+        while True:
+            until_ns = time.monotonic_ns() + _LAG_SLEEP_NS
+            await asyncio.sleep(_LAG_SLEEP_NS / NS_PER_S)
+            now_ns = time.monotonic_ns()
+            self._lag_ns = max(self._lag_ns, now_ns - until_ns, 0)
+            if now_ns >= next_pair_ns:
+                next_pair_ns = now_ns + _PAIR_NS
+                self._desk.transport.clock.add(read_pair())
+                self._error_ns = max(self._error_ns, self._desk.transport.clock.error_ns)
+            if now_ns >= next_flush_ns:
+                next_flush_ns = now_ns + _FLUSH_NS
+                self._report(now_ns)
+                self.flush()
+
+    def _report(self, now_ns: int) -> None:
+        """The process' own figures of the last second."""
+        name, writer = self._desk.settings.name, self._desk.writer
+        values = {
+            "cpu_s": time.process_time(),
+            "loop_lag_ns": self._lag_ns,
+            "offset_bracket_ns": self._error_ns,
+        }
+        for metric, value in values.items():
+            writer.append("host", t=now_ns, source=name, metric=metric, value=float(value))
+        self._lag_ns, self._error_ns = 0, 0
+
+    def flush(self) -> None:
+        """Rows to disk. Raises OSError."""
+        self._desk.writer.flush()
+        if self._desk.late_audio is not None:
+            self._desk.late_audio.flush()
