@@ -28,9 +28,10 @@ EDGE_EXCEPTIONS = {("load", "cotenant.run_dir.writer"), ("observers", "cotenant.
 # Scenario files are found and read there; everything else in the pure rooms gets its facts as arguments.
 READS_FILES = ("cotenant.scenario.load",)
 IMPURE = (
-    "aiohttp", "aiomqtt", "asyncio", "concurrent", "glob", "http.client", "http.server", "mmap", "multiprocessing",
-    "os", "pathlib", "psutil", "pynvml", "requests", "select", "selectors", "shutil", "signal", "socket",
-    "socketserver", "ssl", "subprocess", "tempfile", "threading", "time", "torch", "urllib.request", "uvloop",
+    "aiohttp", "aiomqtt", "asyncio", "concurrent", "glob", "http.client", "http.server", "mmap",
+    "multiprocessing", "os", "pathlib", "psutil", "pynvml", "requests", "select", "selectors",
+    "shutil", "signal", "socket", "socketserver", "ssl", "subprocess", "tempfile", "threading",
+    "time", "torch", "urllib.request", "uvloop",
 )  # fmt: skip
 ONLY_IN = {
     "torch": ("cotenant.tenants.builtin", "cotenant.observers.gpu_canary"),
@@ -50,7 +51,7 @@ def within(module: str, package: str) -> bool:
 
 
 def imports_of(source: str, known: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Every module that the source imports anywhere, with the line; `from a import b` is `a.b` if a module."""
+    """Every module that is imported anywhere, with the line; `from a import b` is `a.b` if that is one."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)

@@ -34,9 +34,6 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Prints summary.json on stdout.")] = False,
 ) -> int:
     """Puts the services on one device, stage by stage, and says which stage breaks the playback."""
-    from cotenant.conductor.options import RunOptions
-    from cotenant.conductor.run import run
-
     judging = flags.judge_flags(
         lookahead=lookahead,
         start=start,
@@ -46,6 +43,9 @@ def command(
         decision=decision,
         inconclusive=inconclusive,
     )
+    from cotenant.conductor.options import RunOptions
+    from cotenant.conductor.run import run
+
     return run(
         RunOptions(
             scenario=scenario,
