@@ -12,12 +12,22 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.playback.arrivals import Int64Array, ceil_to_grid, prepare
+from cotenant.playback.arrivals import Int64Array, prepare
 from cotenant.playback.options import PlayerOptions
-from cotenant.playback.segments import Segment, needed_by, segments_of
+from cotenant.playback.segments import Segment, segments_of
 from cotenant.playback.silences import Underrun, levels_before_arrivals, silences_of, underruns_of
+from cotenant.playback.starts import headroom_of, required_of, start_of
 
-__all__ = ["CLEAN_STALL_NS", "Playback", "PlayerOptions", "Underrun", "play", "start_of", "wall_of"]
+__all__ = [
+    "CLEAN_STALL_NS",
+    "Playback",
+    "PlayerOptions",
+    "Underrun",
+    "delayed",
+    "play",
+    "start_of",
+    "wall_of",
+]
 
 # The longest silence that an utterance may have and still be clean (inclusive).
 CLEAN_STALL_NS: Final = 100_000_000
@@ -32,10 +42,13 @@ class Playback:
     what the player would have given is None, what follows from the arrivals alone is there. Begun: all
     there, and `headroom_ns` None means unlimited (nothing had to arrive any more).
 
-    Arrays: `silence_*` every silence on the wall, those under 1 ms too; `clock_*` the steps of the playing
-    clock (see `wall_of`); `playable_ahead_ns` and `arrival_ns` one value a chunk.
+    `limit_ns` is the end of the stream, or, `truncated`, when it was given up (never before the last
+    arrival). Arrays: `silence_*` every silence on the wall, those under 1 ms too; `clock_*` the steps of
+    the playing clock (see `wall_of`); `playable_ahead_ns` and `arrival_ns` one value a chunk.
     """
 
+    options: PlayerOptions
+    limit_ns: int
     chunks: int
     audio_ns: int
     truncated: bool
@@ -97,66 +110,18 @@ def play(
         raise ValueError("a stream without an end needs the time at which it was given up")
     truncated = done_ns is None
     if arrival.size == 0:
-        return _unplayed(arrival, media, truncated, None)
+        return _unplayed(arrival, media, options, int(last_ns), truncated, None)
     limit_ns = max(int(last_ns), int(arrival[-1]))
     ends = np.cumsum(media)
-    required_ns = _required(arrival, ends - media, ends, options.quantum_ns, limit_ns if truncated else None)
+    required_ns = required_of(
+        arrival, ends - media, ends, options.quantum_ns, limit_ns if truncated else None
+    )
     start = start_of(arrival, ends, options, limit_ns, truncated)
     if start is None:
-        return _unplayed(arrival, media, truncated, required_ns)
+        return _unplayed(arrival, media, options, limit_ns, truncated, required_ns)
     segments = segments_of(arrival, media, ends, options, start[0], limit_ns, truncated)
-    headroom_ns = _headroom(arrival, ends, media, options, start, limit_ns if truncated else None)
-    return _assemble(arrival, media, ends, segments, options, truncated, required_ns, headroom_ns)
-
-
-def start_of(
-    arrival_ns: Int64Array, ends_ns: Int64Array, options: PlayerOptions, limit_ns: int, truncated: bool
-) -> tuple[int, int] | None:
-    """(Wall time at which playback starts, index of the chunk that started it); None if it never did.
-
-    `limit_ns` is the end of the stream or, truncated, when it was given up. Where the end of the stream
-    started playback, or no chunk is needed any more, the index is that of the last chunk.
-    """
-    first_ns, chunks = int(arrival_ns[0]), arrival_ns.size
-    index = 0
-    if options.start == "delay":
-        ready_ns = first_ns + options.lookahead_ns
-    else:
-        index = int(np.searchsorted(ends_ns, options.lookahead_ns))
-        if index == chunks and truncated:
-            return None
-        ready_ns = int(arrival_ns[index]) if index < chunks else limit_ns
-    start_ns = ceil_to_grid(ready_ns, first_ns, options.quantum_ns)
-    if truncated and start_ns > limit_ns:
-        return None
-    return start_ns, min(index, chunks - 1)
-
-
-def _required(
-    arrival: Int64Array, begins: Int64Array, ends: Int64Array, quantum_ns: int, give_up_ns: int | None
-) -> int:
-    latest = int((arrival - needed_by(begins, quantum_ns)).max())
-    if give_up_ns is not None:
-        latest = max(latest, give_up_ns - int(needed_by(ends[-1:], quantum_ns)[0]))
-    return latest - int(arrival[0])
-
-
-def _headroom(
-    arrival: Int64Array,
-    ends: Int64Array,
-    media: Int64Array,
-    options: PlayerOptions,
-    start: tuple[int, int],
-    give_up_ns: int | None,
-) -> int | None:
-    # Strictly later in time: a chunk split at one arrival must not change what the split stream is worth.
-    after = int(np.searchsorted(arrival, arrival[start[1]], side="right"))
-    needs = arrival[after:] - needed_by(ends[after:] - media[after:], options.quantum_ns)
-    latest = int(needs.max()) if needs.size else None
-    if give_up_ns is not None:
-        missing = give_up_ns - int(needed_by(ends[-1:], options.quantum_ns)[0])
-        latest = missing if latest is None else max(latest, missing)
-    return None if latest is None else start[0] - latest
+    headroom_ns = headroom_of(arrival, ends, media, options, start, limit_ns if truncated else None)
+    return _assemble(arrival, media, ends, segments, options, limit_ns, truncated, required_ns, headroom_ns)
 
 
 def _assemble(
@@ -165,6 +130,7 @@ def _assemble(
     ends: Int64Array,
     segments: list[Segment],
     options: PlayerOptions,
+    limit_ns: int,
     truncated: bool,
     required_ns: int,
     headroom_ns: int | None,
@@ -177,6 +143,8 @@ def _assemble(
     events = underruns_of(silences)
     lost_ns = silences.lost_ns + unheard_ns
     return Playback(
+        options=options,
+        limit_ns=limit_ns,
         chunks=arrival.size,
         audio_ns=audio_ns,
         truncated=truncated,
@@ -203,9 +171,18 @@ def _assemble(
     )
 
 
-def _unplayed(arrival: Int64Array, media: Int64Array, truncated: bool, required_ns: int | None) -> Playback:
+def _unplayed(
+    arrival: Int64Array,
+    media: Int64Array,
+    options: PlayerOptions,
+    limit_ns: int,
+    truncated: bool,
+    required_ns: int | None,
+) -> Playback:
     none = np.zeros(0, np.int64)
     return Playback(
+        options=options,
+        limit_ns=limit_ns,
         chunks=arrival.size,
         audio_ns=int(media.sum()),
         truncated=truncated,
@@ -230,6 +207,24 @@ def _unplayed(arrival: Int64Array, media: Int64Array, truncated: bool, required_
         clock_media_ns=none,
         clock_wall_ns=none,
     )
+
+
+def delayed(playback: Playback, start_ns: int) -> Playback:
+    """The same stream in the same player, made to wait until `start_ns` (not before it could start) to begin.
+
+    Raises ValueError if it never began.
+    """
+    if playback.start_ns is None or playback.required_lookahead_ns is None:
+        raise ValueError("a stream that never began playing cannot begin later")
+    if start_ns <= playback.start_ns:
+        return playback
+    arrival, media, options = playback.arrival_ns, playback.media_ns, playback.options
+    ends, limit_ns, truncated = np.cumsum(media), playback.limit_ns, playback.truncated
+    segments = segments_of(arrival, media, ends, options, start_ns, limit_ns, truncated)
+    required_ns, headroom_ns = playback.required_lookahead_ns, playback.headroom_ns
+    if headroom_ns is not None:
+        headroom_ns += start_ns - playback.start_ns
+    return _assemble(arrival, media, ends, segments, options, limit_ns, truncated, required_ns, headroom_ns)
 
 
 def wall_of(playback: Playback, position_ns: npt.ArrayLike) -> Int64Array:

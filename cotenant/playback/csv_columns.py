@@ -1,0 +1,243 @@
+"""CSV text -> columns of exact nanoseconds and of words: fast where all is well, by the row where it is not."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from cotenant.errors import UserError
+from cotenant.playback.arrivals import Int64Array
+from cotenant.units import NS_PER_MS
+
+# Below this float64 milliseconds round to the nanosecond that was written: two roundings of 2^-53 each.
+_FLOAT_IS_EXACT_NS: Final = 2.0**51
+# Arrivals and sums of durations are kept below this, so that no later sum leaves int64.
+LARGEST_NS: Final = 2**61
+
+_BOM: Final = b"\xef\xbb\xbf"
+_NUMBER: Final = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_PLAIN: Final = re.compile(r"\d{1,13}(\.\d{0,6})?", re.ASCII)
+_SOMETHING: Final = re.compile(rb"\S")
+_LINE_END: Final = re.compile(rb"\r\n?|\n")
+_DECIMALS: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Words:
+    """A column of words: `values[codes[i]]` is that of row i; in order of first appearance, each once."""
+
+    codes: Int64Array
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Columns:
+    """The columns that were asked for. `times_ns` by name; `words` only those that the file has."""
+
+    rows: int
+    times_ns: Mapping[str, Int64Array]
+    words: Mapping[str, Words]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """Where things are: names by column number, the byte after the header and the header's line."""
+
+    times: Mapping[str, int]
+    words: Mapping[str, int]
+    allowed: Mapping[str, frozenset[str] | None]
+    width: int
+    body_at: int
+    line: int
+
+
+def read_columns(
+    data: bytes, times: Sequence[str], words: Mapping[str, frozenset[str] | None], *, source: str
+) -> Columns:
+    """The columns `times` (decimal milliseconds, never negative) and, where the file has them, `words`.
+
+    `words` says which values a column may have (None: any but an empty one). A byte-order mark, any line
+    end, blank lines, further columns and any order of columns are accepted. Times below 26 days are exact to
+    the nanosecond by float64, longer ones by decimal arithmetic; digits below a nanosecond are rounded.
+    Raises UserError, with the row and the line, for what is not such a table; `source` names it there.
+    """
+    layout = _layout(data, times, words, source)
+    if _SOMETHING.search(data, layout.body_at) is None:
+        none = np.zeros(0, np.int64)
+        return Columns(
+            rows=0,
+            times_ns={name: none for name in times},
+            words={name: Words(codes=none, values=()) for name in layout.words},
+        )
+    columns = _read_fast(data, layout)
+    return _read_by_row(data, layout, source) if columns is None else columns
+
+
+def _layout(
+    data: bytes, times: Sequence[str], words: Mapping[str, frozenset[str] | None], source: str
+) -> _Layout:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise UserError(f"{source} is UTF-16 text; save it as UTF-8")
+    start = len(_BOM) if data.startswith(_BOM) else 0
+    something = _SOMETHING.search(data, start)
+    if something is None:
+        raise UserError(f"{source} is empty; its first line must name the columns: {','.join(times)}")
+    before = [match.end() for match in _LINE_END.finditer(data, start, something.start())]
+    begin = before[-1] if before else start
+    end = _LINE_END.search(data, begin)
+    stop = end.start() if end else len(data)
+    text = (
+        data[begin : min(stop, begin + 65_536)]
+        .decode("utf-8", "replace")
+        .replace("\0", "\N{REPLACEMENT CHARACTER}")
+    )
+    header = [name.strip() for name in next(csv.reader([text]), [])]
+    for name in times:
+        if name not in header:
+            found = ascii(", ".join(header))[:200]
+            hint = "" if "," in text else "; columns are separated by commas"
+            raise UserError(f"{source} has no column {name!r}; its first line is {found}{hint}")
+    for name in (*times, *words):
+        if header.count(name) > 1:
+            raise UserError(f"{source} has the column {name!r} {header.count(name)} times")
+    return _Layout(
+        times={name: header.index(name) for name in times},
+        words={name: header.index(name) for name in words if name in header},
+        allowed=words,
+        width=len(header),
+        body_at=stop,
+        line=len(before) + 1,
+    )
+
+
+def _read_fast(data: bytes, layout: _Layout) -> Columns | None:
+    """All at once; None where any row needs a closer look."""
+    names = [f"c{number}" for number in range(layout.width)]
+    wanted = {names[at]: pa.float64() for at in layout.times.values()}
+    wanted |= {names[at]: pa.dictionary(pa.int32(), pa.string()) for at in layout.words.values()}
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(pa.py_buffer(data)[layout.body_at :]),
+            read_options=pa_csv.ReadOptions(column_names=names, block_size=1 << 24),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    times_ns = {}
+    for name, at in layout.times.items():
+        value_ns = table[names[at]].to_numpy() * NS_PER_MS
+        # NaN fails both comparisons.
+        if not bool(((value_ns >= 0) & (value_ns < _FLOAT_IS_EXACT_NS)).all()):
+            return None
+        times_ns[name] = np.rint(value_ns).astype(np.int64)
+    words = {}
+    for name, at in layout.words.items():
+        column = table[names[at]].unify_dictionaries()
+        codes = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
+        found = _words(codes, column.chunk(0).dictionary.to_pylist())
+        if not all(_may_be(word, layout.allowed[name]) for word in found.values):
+            return None
+        words[name] = found
+    return Columns(rows=table.num_rows, times_ns=times_ns, words=words)
+
+
+def _words(codes: np.ndarray[tuple[int, ...], np.dtype[np.int32]], values: Sequence[str]) -> Words:
+    numbers: dict[str, int] = {}
+    new = np.array([numbers.setdefault(word.strip(), len(numbers)) for word in values], np.int64)
+    return Words(codes=new[codes], values=tuple(numbers))
+
+
+def _may_be(word: str, allowed: frozenset[str] | None) -> bool:
+    return bool(word) if allowed is None else word in allowed
+
+
+def _read_by_row(data: bytes, layout: _Layout, source: str) -> Columns:
+    """The same, one row after the other: finds the first that is wrong, or parses what needs decimals."""
+    times: dict[str, list[int]] = {name: [] for name in layout.times}
+    codes: dict[str, list[int]] = {name: [] for name in layout.words}
+    numbers: dict[str, dict[str, int]] = {name: {} for name in layout.words}
+    row = 0
+    for row, (line, fields) in enumerate(_rows(data, layout, source), start=1):
+        where = f"{source}, row {row} (line {line})"
+        if len(fields) != layout.width:
+            raise UserError(f"{where}: {len(fields)} fields, but the first line names {layout.width} columns")
+        for name, at in layout.times.items():
+            times[name].append(_exact_ns(fields[at].strip(), name, where))
+        for name, at in layout.words.items():
+            word = fields[at].strip()
+            if not _may_be(word, layout.allowed[name]) or not _is_text(word):
+                raise UserError(f"{where}: {name} is {_shown(word)}{_choices(layout.allowed[name])}")
+            codes[name].append(numbers[name].setdefault(word, len(numbers[name])))
+    return Columns(
+        rows=row,
+        times_ns={name: np.array(values, np.int64) for name, values in times.items()},
+        words={
+            name: Words(codes=np.array(values, np.int64), values=tuple(numbers[name]))
+            for name, values in codes.items()
+        },
+    )
+
+
+def _rows(data: bytes, layout: _Layout, source: str) -> Iterator[tuple[int, list[str]]]:
+    """(Line in the file, fields) of every row that is not blank."""
+    body = io.BytesIO(data)
+    body.seek(layout.body_at)
+    reader = csv.reader(io.TextIOWrapper(body, "utf-8", "surrogateescape", newline=""))
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise UserError(f"{source}, line {layout.line + reader.line_num - 1}: {error}") from None
+        if fields is None:
+            return
+        if len(fields) > 1 or (fields and fields[0].strip()):
+            yield layout.line + reader.line_num - 1, fields
+
+
+def _exact_ns(text: str, name: str, where: str) -> int:
+    if _PLAIN.fullmatch(text):
+        whole, _, part = text.partition(".")
+        value_ns = int(whole) * NS_PER_MS + int(part.ljust(6, "0"))
+    elif _NUMBER.fullmatch(text):
+        rough_ns = float(text) * NS_PER_MS
+        if rough_ns == 0 or rough_ns > LARGEST_NS:
+            value_ns = 0 if rough_ns == 0 else LARGEST_NS + 1
+        else:
+            value_ns = int(_DECIMALS.to_integral_value(_DECIMALS.multiply(Decimal(text), Decimal(NS_PER_MS))))
+    else:
+        raise UserError(f"{where}: {name} is {_shown(text)}{_wrong_number(text)}")
+    if value_ns > LARGEST_NS:
+        raise UserError(f"{where}: {name} is {_shown(text)}; more than 73 years of milliseconds is no time")
+    return value_ns
+
+
+def _wrong_number(text: str) -> str:
+    bare = text.lower().lstrip("+-")
+    if bare in ("nan", "inf", "infinity"):
+        return "; a finite number of milliseconds is needed"
+    if text.startswith("-") and (_NUMBER.fullmatch(text[1:])):
+        return "; a time cannot be negative"
+    return "; a number of milliseconds is needed, as in 12.5"
+
+
+def _choices(allowed: frozenset[str] | None) -> str:
+    if allowed is None:
+        return "; a name is needed"
+    return f"; it is one of {', '.join(sorted(allowed - {''}))}"
+
+
+def _is_text(word: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def _shown(text: str) -> str:
+    return "empty" if not text else ascii(text if len(text) <= 40 else text[:40] + "...")
