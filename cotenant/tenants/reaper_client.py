@@ -29,9 +29,9 @@ class Exit:
     def __str__(self) -> str:
         if self.signal is not None:
             with contextlib.suppress(ValueError):
-                return f"was ended by {signal.Signals(self.signal).name}"
-            return f"was ended by signal {self.signal}"
-        return "was lost with the reaper" if self.code is None else f"ended with code {self.code}"
+                return signal.Signals(self.signal).name
+            return f"signal {self.signal}"
+        return "lost with the reaper" if self.code is None else f"code {self.code}"
 
 
 class Reaper:

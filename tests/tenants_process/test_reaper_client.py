@@ -33,7 +33,7 @@ def test_children_start_end_and_are_reported(tmp_path: Path, monkeypatch: pytest
             with pytest.raises(ValueError, match="a is running already"):
                 await reaper.spawn("a", SLEEP, log=tmp_path / "a.log")
             reaper.signal("a", signal.SIGTERM)
-            assert str(await reaper.wait_exit("a")) == "was ended by SIGTERM"
+            assert str(await reaper.wait_exit("a")) == "SIGTERM"
             assert reaper.exit_of("a") == Exit(code=None, signal=15)
             with pytest.raises(CouldNotRun, match=r"b cannot be started: .*No such file"):
                 await reaper.spawn("b", ["/no/such/program"], log=tmp_path / "b.log")
@@ -54,7 +54,7 @@ def test_a_lost_reaper_ends_every_wait(tmp_path: Path) -> None:
         reaper = await Reaper.start()
         await reaper.spawn("a", SLEEP, log=tmp_path / "a.log")
         os.kill(reaper.pid, signal.SIGKILL)
-        assert str(await reaper.wait_exit("a")) == "was lost with the reaper"
+        assert str(await reaper.wait_exit("a")) == "lost with the reaper"
         with pytest.raises(CouldNotRun, match="process that starts all others"):
             await reaper.spawn("b", SLEEP, log=tmp_path / "b.log")
         await reaper.close()
@@ -75,9 +75,9 @@ def test_closing_twice_and_with_nothing_started(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        (Exit(code=0, signal=None), "ended with code 0"),
-        (Exit(code=None, signal=9), "was ended by SIGKILL"),
-        (Exit(code=None, signal=200), "was ended by signal 200"),
+        (Exit(code=0, signal=None), "code 0"),
+        (Exit(code=None, signal=9), "SIGKILL"),
+        (Exit(code=None, signal=200), "signal 200"),
     ],
 )
 def test_an_end_in_words(how: Exit, text: str) -> None:

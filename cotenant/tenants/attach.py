@@ -1,0 +1,27 @@
+"""A tenant that somebody else runs: the only thing to do is to see that it answers."""
+
+import aiohttp
+
+from cotenant.errors import CouldNotRun
+from cotenant.tenants.http_probe import get, http_url
+
+_LIMIT_S = 5.0
+
+
+async def check(name: str, url: str, path: str = "/health") -> str:
+    """The tenant's `url`, if a server there answers HTTP on `path` or on `/`, with whatever status.
+
+    A server may ask for a key or have no health path; only silence says that it is not there. Raises
+    CouldNotRun.
+    """
+    async with aiohttp.ClientSession() as session:
+        answer = await get(session, http_url(url, path), _LIMIT_S)
+        if answer.status is None and path != "/":
+            first = answer
+            answer = await get(session, http_url(url, "/"), _LIMIT_S)
+            answer = first if answer.status is None else answer
+    if answer.status is None:
+        raise CouldNotRun(
+            f"{name}: nothing answers at {url}: {answer}; start that service, or correct tenants.{name}.url"
+        )
+    return url

@@ -1,0 +1,47 @@
+"""One GET to a server's health path: its answer in a form that sentences can be made of."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import aiohttp
+
+_SCHEMES = {"ws": "http", "wss": "https"}
+_BODY_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`status` and the first bytes of the body, or `failure`: why there is no answer."""
+
+    status: int | None
+    body: bytes = b""
+    failure: str = ""
+
+    def __str__(self) -> str:
+        return self.failure if self.status is None else f"it answers {self.status}"
+
+
+def http_url(url: str, path: str) -> str:
+    """`path` below `url`; the address of a WebSocket server becomes that of its HTTP side."""
+    parts = urlsplit(url)
+    base = parts._replace(scheme=_SCHEMES.get(parts.scheme, parts.scheme), query="", fragment="").geturl()
+    return base.rstrip("/") + path
+
+
+async def get(session: aiohttp.ClientSession, url: str, limit_s: float) -> Answer:
+    """GET, redirects not followed. Never raises for what a server or a network does."""
+    try:
+        async with asyncio.timeout(limit_s), session.get(url, allow_redirects=False) as response:
+            return Answer(status=response.status, body=await response.content.read(_BODY_BYTES))
+    except TimeoutError:
+        return Answer(status=None, failure=f"no answer within {limit_s:g} s")
+    except aiohttp.ClientConnectorCertificateError:
+        return Answer(status=None, failure="its TLS certificate is not trusted here")
+    except aiohttp.ClientConnectorError as error:
+        # asyncio's own text names the call, not the reason; a failed name look-up has no errno above 0.
+        number = error.os_error.errno or 0
+        return Answer(status=None, failure=os.strerror(number) if number > 0 else str(error.os_error))
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return Answer(status=None, failure=f"no HTTP answer ({type(error).__name__}: {error})")

@@ -1,0 +1,110 @@
+"""Starts a tenant, whatever its engine, and waits until it can serve."""
+
+import sys
+from pathlib import Path
+from typing import Final, Literal
+
+from cotenant.scenario.schema import Mps, Tenant
+from cotenant.tenants import attach
+from cotenant.tenants.log_tail import log_tail
+from cotenant.tenants.ready import check_port_free, wait_healthy, wait_idle, wait_ready_line
+from cotenant.tenants.reaper_client import Reaper
+
+__all__ = ["builtin_argv", "environment", "log_tail", "start", "wait_idle"]
+
+DeviceKind = Literal["cpu", "gpu"]
+
+BUILTIN_CPU_NICE: Final = 10
+
+
+async def start(
+    reaper: Reaper, name: str, tenant: Tenant, *, device_kind: DeviceKind, log_dir: Path, seed: int
+) -> list[str]:
+    """Start a resolved tenant and wait until it is ready; the url of each replica.
+
+    The children's ids in the reaper, and the names of their logs, are `name`, or `name@0`, `name@1` ... where
+    there are replicas. Raises CouldNotRun with what the tenant said last.
+    """
+    if tenant.engine == "attach":
+        return [await attach.check(name, _url(name, tenant), tenant.ready.path)]
+    if tenant.engine == "launch":
+        return [await _start_command(reaper, name, tenant, log_dir=log_dir)]
+    if tenant.engine != "builtin":
+        raise ValueError(f"{name}: the engine {tenant.engine} is not resolved")
+    identifiers = [name] if tenant.replicas == 1 else [f"{name}@{n}" for n in range(tenant.replicas)]
+    urls = []
+    for replica, identifier in enumerate(identifiers):
+        log = log_dir / f"{identifier}.log"
+        offset_bytes = log.stat().st_size if log.exists() else 0
+        await reaper.spawn(
+            identifier,
+            builtin_argv(tenant, replica, device_kind, seed=seed),
+            log=log,
+            env=environment(tenant, device_kind),
+            nice=BUILTIN_CPU_NICE if _on_cpu(tenant, device_kind) else 0,
+        )
+        ready = await wait_ready_line(
+            reaper, identifier, log, limit_ns=tenant.ready.within_ns, offset_bytes=offset_bytes
+        )
+        urls.append(str(ready["url"]))
+    return urls
+
+
+def builtin_argv(tenant: Tenant, replica: int, device_kind: DeviceKind, *, seed: int = 0) -> list[str]:
+    """The command of a built-in server; each replica has a seed of its own."""
+    device = "cpu" if _on_cpu(tenant, device_kind) else "cuda:0"
+    if device != "cpu" and tenant.device is not None and tenant.device.startswith("cuda"):
+        device = tenant.device
+    argv = [
+        sys.executable, "-m", "cotenant.tenants.builtin.server", tenant.kind, "--shape", tenant.shape,
+        "--host", "127.0.0.1", "--port", "0", "--device", device, "--seed", str(seed + replica),
+    ]  # fmt: skip
+    if tenant.threads is not None:
+        argv += ["--threads", str(tenant.threads)]
+    if tenant.packets is not None and tenant.kind == "speech":
+        argv += ["--packets", tenant.packets.model_dump_json()]
+    return argv
+
+
+def environment(tenant: Tenant, device_kind: DeviceKind) -> dict[str, str]:
+    """What a tenant's environment has beyond ours. What the user wrote under `env` wins."""
+    variables = {"PYTHONUNBUFFERED": "1"}
+    if tenant.engine == "builtin" and tenant.threads is not None:
+        # Pools that are sized when a library is loaded, before the server can set torch's own.
+        variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(tenant.threads))
+    if tenant.device is not None and tenant.device.startswith("GPU-"):
+        variables["CUDA_VISIBLE_DEVICES"] = tenant.device
+    if tenant.mps is not None and not _on_cpu(tenant, device_kind):
+        variables |= _mps_environment(tenant.mps)
+    return variables | tenant.env
+
+
+async def _start_command(reaper: Reaper, name: str, tenant: Tenant, *, log_dir: Path) -> str:
+    url = _url(name, tenant)
+    await check_port_free(name, url)
+    # Its own niceness and threads: it is the user's command.
+    await reaper.spawn(
+        name, tenant.command or [], log=log_dir / f"{name}.log", env=environment(tenant, "gpu"), nice=0
+    )
+    await wait_healthy(reaper, name, url, tenant.ready.path, limit_ns=tenant.ready.within_ns, log_dir=log_dir)
+    return url
+
+
+def _url(name: str, tenant: Tenant) -> str:
+    if tenant.url is None:
+        raise ValueError(f"{name} has no url")  # the scenario's checks see to it
+    return tenant.url
+
+
+def _on_cpu(tenant: Tenant, device_kind: DeviceKind) -> bool:
+    return tenant.device == "cpu" or (tenant.device in (None, "auto") and device_kind == "cpu")
+
+
+def _mps_environment(mps: Mps) -> dict[str, str]:
+    """https://docs.nvidia.com/deploy/mps/: limits that a client takes from its environment."""
+    variables = {}
+    if mps.thread_percentage is not None:
+        variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(mps.thread_percentage)
+    if mps.priority is not None:
+        variables["CUDA_MPS_CLIENT_PRIORITY"] = str(mps.priority)
+    return variables

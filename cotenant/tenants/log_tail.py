@@ -1,0 +1,41 @@
+"""The end of a child's log, made safe to print: what a failed tenant said last."""
+
+import os
+import re
+import unicodedata
+from pathlib import Path
+from typing import Final
+
+_TAIL_BYTES: Final = 1 << 16
+_LINE_CHARS: Final = 300
+# ECMA-48 control sequences, operating system commands (closed by BEL or ST) and two-character escapes.
+_ESCAPE_RE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
+
+
+def clean_line(line: str) -> str:
+    """The line as a terminal would leave it standing, with no character that moves a cursor or hides text."""
+    line = _ESCAPE_RE.sub("", line).rstrip("\r").rsplit("\r", 1)[-1].replace("\t", " ")
+    line = "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp"))
+    return line.rstrip()[:_LINE_CHARS]
+
+
+def last_lines(log: Path, count: int = 12) -> list[str]:
+    """The last lines of a log that are not empty, cleaned; none where there is no log."""
+    try:
+        with log.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - _TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line for line in map(clean_line, text.split("\n")) if line][-count:]
+
+
+def log_tail(log_dir: Path, name: str, count: int = 12) -> str:
+    """The last lines of a tenant's logs (or one process's), to be put behind a sentence; or nothing."""
+    logs = [log_dir / f"{name}.log", *sorted(log_dir.glob(f"{name}@*.log"))]
+    text = ""
+    for log in logs:
+        if lines := last_lines(log, count):
+            text += f"\n{log.stem} said last ({log}):\n" + "\n".join(f"  {line}" for line in lines)
+    return text
