@@ -19,7 +19,7 @@ from cotenant.units import NS_PER_S
 
 # Where no voice has been heard yet: packets of 4 codec frames, each as long as it lasts.
 _DEFAULT_PACKET_NS: Final = 320_000_000
-_LONG_TEXT_CHARACTERS: Final = 60
+_LONG_TEXT_CHARACTERS: Final = 70
 
 
 def recordings(voices: VoicesLoad | None) -> list[Path]:

@@ -32,7 +32,7 @@ class Stage:
     """Everything of one `start` command.
 
     `planned`: how many streams of each load must have had output for it to be settled. `endings`: (end, error
-    kind, error) of each stream that ended by itself. `failure` is raised by whoever waits for a fault of ours.
+    kind, error) of each stream that ended by itself. `failure`: where a fault of ours is told.
     """
 
     name: str

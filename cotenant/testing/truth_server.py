@@ -21,8 +21,8 @@ class Script:
     """One answer. `pieces` are (ns after the request was read, bytes): with `chunked` a transfer chunk each.
 
     `ending`: `finish` ends the body as its framing asks for; `close` and `reset` end the connection without
-    that; `silent` sends nothing more and keeps it open. `head` False: not even a status line. `raw` pieces are
-    sent as they are, without head or framing of ours.
+    that; `silent` sends nothing more, keeps it open. `head` False: not even a status line. `raw`: the pieces
+    are sent as they are, nothing of ours around them.
     """
 
     pieces: Sequence[tuple[int, bytes]] = ()
