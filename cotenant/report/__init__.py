@@ -1,0 +1,1 @@
+"""What a verdict looks like to a person or another tool: text, never written anywhere from here."""

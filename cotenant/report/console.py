@@ -1,0 +1,204 @@
+"""What a person sees at the end of a run: heading, table, why, mend, verdict."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cotenant.report.table import table_lines
+from cotenant.report.text import gate_sentence, number, safe, value_text
+from cotenant.units import format_ms, format_share
+
+Entry = Mapping[str, Any]
+LABEL: Final = 7
+NARROWEST: Final = 40
+CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"
+# What a run does not prove; named so that a reader knows what to try.
+_UNTRIED_GPU: Final = "MPS with a limit or low priority for the LLM"
+
+
+def render(summary: Entry, manifest: Entry, width: int, *, page: str | None = None) -> str:
+    """The whole text, lines of at most `width` columns (names longer than that are cut), no colour, no
+    markup.
+
+    `page`: the path of the report, when there is one.
+    """
+    width = max(NARROWEST, width)
+    lines = [*_wrapped(_heading(summary, manifest), width), ""]
+    lines += [*table_lines(summary["stages"], width), ""]
+    for label, texts in (
+        ("note", _notes(summary)),
+        ("why", _why(summary)),
+        ("mend", _mend(summary)),
+    ):
+        lines += _labelled(label, texts, width)
+    word, sentence = verdict_line(summary)
+    lines += _labelled(word, [sentence], width)
+    if page:
+        lines.append(f"{'page':<{LABEL}}{safe(page, 1000)}")
+    return "\n".join(lines) + "\n"
+
+
+def verdict_line(summary: Entry) -> tuple[str, str]:
+    """The verdict in one word and one sentence."""
+    word = "INVALID" if summary["validity"] == "invalid" else str(summary["verdict"]).upper()
+    return word, _verdict_sentence(summary)
+
+
+def _verdict_sentence(summary: Entry) -> str:
+    how = "" if summary["decision"] == "interval" else "; decided by point estimates"
+    if summary["validity"] == "invalid":
+        because = summary["invalid_because"]
+        more = f" (and {len(because) - 1} more)" if len(because) > 1 else ""
+        return f"{safe(because[0])}{more}; the figures above say {str(summary['verdict']).upper()}{how}"
+    if summary["verdict"] == "pass":
+        passed = f"all {_count(summary)} gates of {len(summary['stages'])} stages passed{how}"
+        if summary["status"] != "complete":
+            passed += f"; but the run is {safe(summary['status'])}, so this is INCONCLUSIVE"
+        return passed
+    stage, gate = _decisive(summary)
+    if stage is None:
+        return f"{safe(summary.get('verdict_because') or 'no gate was asked')}{how}"
+    first = f"{safe(summary['verdict_because'])}: " if summary.get("verdict_because") else ""
+    if gate is None:
+        reason = stage.get("why", {}).get("verdict", "nothing was measured")
+        return f"{first}{safe(stage['name'])}: {safe(reason)}{how}"
+    others = [one for one in stage["gates"] if one["verdict"] == gate["verdict"] and one is not gate]
+    also = f"; {len(others)} more gate{'s' if len(others) > 1 else ''} of this stage" if others else ""
+    return f"{first}{safe(stage['name'])}: {gate_sentence(gate)}{also}{how}"
+
+
+def _heading(summary: Entry, manifest: Entry) -> str:
+    device = manifest.get("device") if isinstance(manifest.get("device"), Mapping) else {}
+    parts = [
+        f"{safe(summary['scenario'], 80)} on {safe((device or {}).get('name') or 'an unknown device', 80)}"
+    ]
+    counts = _planned(manifest)
+    parts += [f"{count} {what if count == 1 else plural}" for count, what, plural in counts if count]
+    start = summary["player"]["start"]
+    parts.append(f"lookahead {format_ms(summary['lookahead_ms'])} ({safe(start)})")
+    if summary["player"]["after_underrun"] != "resume":
+        parts.append(f"after an underrun {safe(summary['player']['after_underrun'])}")
+    return ", ".join(parts)
+
+
+def _planned(manifest: Entry) -> list[tuple[int, str, str]]:
+    scenario = manifest.get("scenario")
+    loads = scenario.get("load", {}) if isinstance(scenario, Mapping) else {}
+    found = []
+    for kind, what, plural in (("voices", "voice", "voices"), ("faces", "face", "faces")):
+        numbers = [load.get("listeners", 1) for load in loads.values() if load.get("kind") == kind]
+        found.append((sum(n for n in numbers if isinstance(n, int)), what, plural))
+    return found
+
+
+def _notes(summary: Entry) -> list[str]:
+    notes = [CPU_NOTE] if summary["device"] == "cpu" else []
+    if summary["status"] != "complete":
+        notes.append(f"the run is {safe(summary['status'])}: what was recorded was judged")
+    for stage in summary["stages"]:
+        notes += [f"{safe(stage['name'])}: {safe(caveat['text'])}" for caveat in stage["caveats"]]
+    ratio = summary["a_a"].get("ttfa_p95_ratio")
+    if ratio is not None:
+        notes.append(f"the baseline once more at the end: TTFA p95 {ratio:.2f} times the first")
+    delayed = sum(stage.get("speech", {}).get("delayed") or 0 for stage in summary["stages"])
+    if delayed:
+        notes.append(f"{delayed} utterances waited for the one before them to end")
+    return notes
+
+
+def _why(summary: Entry) -> list[str]:
+    """Facts beside the stage that decided; nothing of a stage whose baseline failed."""
+    stage, _ = _decisive(summary)
+    if stage is None or stage["verdict"] == "pass" or _baseline_failed(summary):
+        return []
+    facts = []
+    for name, text in (
+        ("chunk_gap_max_p95", "an utterance's longest gap (p95)"),
+        ("ttfa_p95", "TTFA p95"),
+        ("time_to_playback_p95", "time to playback p95"),
+        ("rtf_p95", "real-time factor p95"),
+    ):
+        entry = stage["vs_reference"].get(name, {})
+        ratio = entry.get("ratio")
+        if ratio is not None and ratio > 1.05:
+            bounds = ""
+            if entry.get("low") is not None and entry.get("high") is not None:
+                bounds = f" ({entry['low']:.2g} to {entry['high']:.2g})"
+            facts.append(f"{text} {ratio:.2g} times the baseline's{bounds}")
+    failed = number(stage, "speech.failed")
+    if failed:
+        kinds = ", ".join(f"{safe(kind)} {count}" for kind, count in stage["speech"]["errors"].items())
+        facts.append(f"{failed:.0f} utterances failed ({kinds})")
+    sm = number(stage, "gpu.sm_percent.mean")
+    canary = number(stage, "canary_ms.p99")
+    if canary is not None:
+        facts.append(f"GPU canary p99 {value_text('canary_ms.p99', canary)}")
+    if sm is not None:
+        facts.append(f"SM use {sm:.0f} %")
+    return [f"{safe(stage['name'])}: {'; '.join(facts)}"] if facts else []
+
+
+def _mend(summary: Entry) -> list[str]:
+    """A lookahead only where this recording proves it; anything else is untried."""
+    stage, _ = _decisive(summary)
+    if stage is None or stage["verdict"] != "fail":
+        return []
+    lines = []
+    mend = stage.get("mend")
+    if mend is not None and mend["lookahead_ms"] is None:
+        lines.append(safe(mend["why"]["lookahead_ms"]))
+    elif mend is not None:
+        playback = format_ms(mend["time_to_playback_p95_ms"])
+        said = f"a lookahead of {mend['lookahead_ms']:g} ms keeps {format_share(mend['clean_share'])} of the "
+        said += f"utterances of {safe(stage['name'])} clean, playback then starts at {playback} (p95)"
+        if mend["breaks"]:
+            said += f", but that is no cure: {', '.join(safe(text) for text in mend['breaks'])} fails"
+        lines.append(said)
+    if not _baseline_failed(summary) and (untried := _untried(summary, stage)):
+        lines.append(f"untried: {'; '.join(untried)}")
+    return lines
+
+
+def _untried(summary: Entry, stage: Entry) -> list[str]:
+    if not stage.get("llm"):
+        return []
+    tries = ["fewer or shorter prompts of the LLM"]
+    return [_UNTRIED_GPU, *tries] if summary["device"] == "gpu" else tries
+
+
+def _baseline_failed(summary: Entry) -> bool:
+    return any(stage["baseline"] and stage["verdict"] == "fail" for stage in summary["stages"])
+
+
+def _decisive(summary: Entry) -> tuple[Entry | None, Entry | None]:
+    """The stage that the verdict comes from (a failing baseline first, else the last one), and its gravest
+    gate."""
+    bad = [stage for stage in summary["stages"] if stage["verdict"] == summary["verdict"]]
+    if not bad or summary["verdict"] == "pass":
+        return None, None
+    stage = next((one for one in bad if one["baseline"]), bad[-1])
+    gates = [
+        gate for gate in stage["gates"] if gate["verdict"] == summary["verdict"] and gate["level"] == "fail"
+    ]
+    clean = [gate for gate in gates if gate["metric"] == "speech.clean_share"]
+    return stage, next(iter(clean or gates), None)
+
+
+def _count(summary: Entry) -> int:
+    return sum(len(stage["gates"]) for stage in summary["stages"])
+
+
+def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
+    lines: list[str] = []
+    # A longer word than the others' column still has a space behind it.
+    indent = max(LABEL, len(label) + 2)
+    for text in texts:
+        lead = label if not lines else ""
+        wrapped = textwrap.wrap(text, width - indent, break_long_words=True, break_on_hyphens=False) or [""]
+        lines.append(f"{lead:<{indent}}{wrapped[0]}")
+        lines += [f"{'':<{indent}}{rest}" for rest in wrapped[1:]]
+    return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False)

@@ -1,0 +1,116 @@
+"""All that is computed once for a whole run, before its stages are looked at one by one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.playback.options import PlayerOptions
+from cotenant.records import Recording
+from cotenant.verdict.blocks import block_length_ns, block_of
+from cotenant.verdict.columns import NULL, Ints, Streams, read_streams
+from cotenant.verdict.compare import pairs
+from cotenant.verdict.faces import Faces, read_faces
+from cotenant.verdict.llm import Tokens, read_tokens
+from cotenant.verdict.plan import Plan, StagePlan, measured_rows
+from cotenant.verdict.speech import Utterances, utterances
+from cotenant.verdict.timing import Timing, TimingError, error_of, read_timing
+from cotenant.verdict.voices import Voices, play_voices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A run, played. `measured` are rows of `streams` by stage (solo windows and the closing baseline too),
+    `voice_rows` the rows of `voices` among them."""
+
+    plan: Plan
+    recording: Recording
+    streams: Streams
+    measured: Mapping[str, Ints]
+    voices: Voices
+    voice_rows: Mapping[str, Ints]
+    faces: Faces
+    tokens: Tokens
+    timing: Timing
+    player: PlayerOptions
+    block_ns: int
+    tail: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """The utterances of a stage and their pairs in the baseline: positions in both. `reference` None: there
+    is no baseline, or this is it."""
+
+    own: Utterances
+    reference: Utterances | None
+    matched: tuple[Ints, Ints]
+
+
+def read_facts(recording: Recording, plan: Plan, options: PlayerOptions, tail: float) -> Facts:
+    """Plays the measured voices and groups everything by stream."""
+    streams = read_streams(recording)
+    every = [*plan.stages, *plan.solos, *([plan.again] if plan.again else [])]
+    measured = {stage.name: measured_rows(plan, streams, stage.name) for stage in every}
+    kinds = {name: load.kind for name, load in plan.loads.items()}
+    kind = np.array([kinds.get(load, "") for load in streams.load], dtype=np.object_)
+    voiced = {name: rows[kind[rows] == "voices"] for name, rows in measured.items()}
+    chosen = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *voiced.values()]))
+    voices = play_voices(recording, streams.take(chosen), options, plan.last_ns)
+    longest_ns = int(voices.played.audio_ns.max(initial=0))
+    return Facts(
+        plan=plan,
+        recording=recording,
+        streams=streams,
+        measured=measured,
+        voices=voices,
+        voice_rows={name: np.searchsorted(chosen, rows).astype(np.int64) for name, rows in voiced.items()},
+        faces=read_faces(recording, streams, measured, kind, voices, options, plan),
+        tokens=read_tokens(recording, streams.take(kind == "completions")),
+        timing=read_timing(recording, streams),
+        player=options,
+        block_ns=block_length_ns(longest_ns),
+        tail=tail,
+    )
+
+
+def paired(facts: Facts, stage: StagePlan, *, by_round: bool) -> Paired:
+    """The utterances of a stage with their pairs in the baseline."""
+    baseline = facts.plan.baseline
+    rows = facts.voice_rows[stage.name]
+    none = np.zeros(0, dtype=np.int64)
+    if baseline is None or baseline.name == stage.name:
+        return Paired(
+            own=_utterances(facts, stage, np.full(len(rows), NULL)), reference=None, matched=(none, none)
+        )
+    other = facts.voice_rows[baseline.name]
+    streams = facts.voices.streams
+    left, right = pairs(streams.take(rows), streams.take(other), by_round=by_round)
+    audio = np.full(len(rows), NULL)
+    # A pair that was cut says nothing of how long the utterance is.
+    whole = ~facts.voices.failed[other[right]]
+    audio[left[whole]] = facts.voices.played.audio_ns[other[right[whole]]]
+    reference = _utterances(facts, baseline, np.full(len(other), NULL))
+    return Paired(own=_utterances(facts, stage, audio), reference=reference, matched=(left, right))
+
+
+def timing_errors(facts: Facts, stage: StagePlan) -> dict[str, TimingError]:
+    """Our own timing error, for each load of a stage."""
+    found = {}
+    measured = facts.measured[stage.name]
+    for name in stage.loads:
+        sends = measured[facts.streams.load[measured] == name]
+        arrivals = sends
+        if facts.plan.loads[name].kind == "completions":
+            # What began while the stage settled is at work in its window.
+            mask = (facts.streams.stage == stage.name) & (facts.streams.load == name)
+            arrivals = np.flatnonzero(mask).astype(np.int64)
+        found[name] = error_of(facts.timing, arrivals, sends)
+    return found
+
+
+def _utterances(facts: Facts, stage: StagePlan, pair_audio_ns: Ints) -> Utterances:
+    rows = facts.voice_rows[stage.name]
+    due = facts.voices.streams.due[rows]
+    blocks = block_of(due, facts.plan.measured.get(stage.name, ()), facts.block_ns)
+    return utterances(facts.voices, rows, blocks, pair_audio_ns)

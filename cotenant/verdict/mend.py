@@ -1,0 +1,117 @@
+"""The one cure that a recording can prove: another lookahead, and what it would cost."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from cotenant.playback.fleet import play_fleet
+from cotenant.playback.options import PlayerOptions
+from cotenant.units import NS_PER_MS, ms_from_ns
+from cotenant.verdict.blocks import block_of
+from cotenant.verdict.facts import Facts
+from cotenant.verdict.gates import OPS, gate_text
+from cotenant.verdict.sample import Part, look_up
+from cotenant.verdict.speech import speech_part, utterances
+from cotenant.verdict.stages import StageFacts
+from cotenant.verdict.voices import Voices, part_of
+
+STEP_NS: Final = 50 * NS_PER_MS
+MOST_NS: Final = 5_000 * NS_PER_MS
+_OF_PLAYBACK: Final = ("speech.clean_share", "speech.stall", "speech.headroom_ms", "speech.underruns")
+_OF_PLAYER: Final = (*_OF_PLAYBACK, "speech.time_to_playback_ms")
+
+
+def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The smallest lookahead on a grid of 50 ms, up to 5 s, at which the stage's own voices pass every gate
+    on what is heard, by value; None where no such gate failed. It is a cure (`cures`) if nothing else is
+    left that fails.
+
+    Found by replaying this recording with the run's own player, everything but the lookahead as it is.
+    """
+    asked = [gate for gate in gates if gate["level"] == "fail"]
+    heard = [gate for gate in asked if gate["metric"].startswith(_OF_PLAYBACK)]
+    if found.paired is None or all(gate["verdict"] != "fail" for gate in heard):
+        return None
+    replay = _replayer(facts, found)
+    lookahead_ns = _search(lambda tried_ns: _holds(replay(tried_ns), heard), facts.player)
+    if lookahead_ns is None:
+        reason = f"no lookahead up to {MOST_NS // NS_PER_MS} ms lets these utterances pass"
+        return {"lookahead_ms": None, "cures": False, "breaks": [], "why": {"lookahead_ms": reason}}
+    part = replay(lookahead_ns)
+    player = [gate for gate in asked if gate["metric"].startswith(_OF_PLAYER)]
+    others = [
+        gate for gate in asked if not gate["metric"].startswith(_OF_PLAYER) and gate["verdict"] == "fail"
+    ]
+    breaks = [gate_text(gate) for gate in player if not _holds(part, [gate])] + [
+        gate_text(gate) for gate in others
+    ]
+    playback, reason = _number(part, "speech.time_to_playback_ms.p95")
+    return {
+        "lookahead_ms": ms_from_ns(lookahead_ns),
+        "clean_share": part.entry["speech"]["clean_share"],
+        "time_to_playback_p95_ms": None if playback is None or np.isinf(playback) else playback,
+        "cures": not breaks,
+        "breaks": breaks,
+        "why": {"time_to_playback_p95_ms": reason} if reason else {},
+    }
+
+
+def _replayer(facts: Facts, found: StageFacts) -> Callable[[int], Part]:
+    """lookahead -> the `speech` part of the stage as another player would have it."""
+    assert found.paired is not None
+    own = found.paired.own
+    rows = own.rows
+    arrivals = part_of(facts.voices.arrivals, rows)
+    streams = facts.voices.streams.take(rows)
+    blocks = block_of(streams.due, facts.plan.measured.get(found.plan.name, ()), facts.block_ns)
+
+    def replay(lookahead_ns: int) -> Part:
+        voices = Voices(
+            streams=streams,
+            arrivals=arrivals,
+            played=play_fleet(arrivals, replace(facts.player, lookahead_ns=lookahead_ns)),
+            failed=facts.voices.failed[rows],
+            gaps_ns=np.zeros(0, dtype=np.int64),
+            gap_offsets=np.zeros(len(rows) + 1, dtype=np.int64),
+            reordered=0,
+        )
+        everything = np.arange(len(rows), dtype=np.int64)
+        part = Part()
+        told = utterances(voices, everything, blocks, own.pair_audio_ns)
+        part.add("speech", speech_part(voices, told, has_pairs=None))
+        return part
+
+    return replay
+
+
+def _search(holds: Callable[[int], bool], player: PlayerOptions) -> int | None:
+    """The smallest step that holds: by halving where more lookahead never stalls more, else one after the
+    other."""
+    last = MOST_NS // STEP_NS
+    if player.after_underrun != "resume":
+        # Each step plays every stalled stream anew: a coarser walk.
+        return next((step * STEP_NS for step in range(0, last + 1, 5) if holds(step * STEP_NS)), None)
+    if not holds(MOST_NS):
+        return None
+    low, high = 0, last
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle * STEP_NS):
+            high = middle
+        else:
+            low = middle + 1
+    return high * STEP_NS
+
+
+def _holds(part: Part, gates: Sequence[Mapping[str, Any]]) -> bool:
+    for gate in gates:
+        value, _ = _number(part, gate["metric"])
+        if value is None or not OPS[gate["op"]](value, gate["limit"]):
+            return False
+    return True
+
+
+def _number(part: Part, path: str) -> tuple[float | None, str]:
+    return look_up({**part.entry, "why": part.why}, path)

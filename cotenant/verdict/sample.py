@@ -1,0 +1,192 @@
+"""What a metric was computed from, kept so that a gate can put an interval on it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from cotenant.units import NS_PER_MS
+from cotenant.verdict.columns import Bools, Floats, Ints
+from cotenant.verdict.stats import design_effect, nearest_rank
+
+# Independent observations that bound a quantile from both sides at 95 %: 59 for p95 and p5, 299 for p99.
+ENOUGH: Final = {"p50": 5, "p95": 59, "p5": 59, "p99": 299}
+LEVELS: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """One value per unit (utterance, frame, window), in the unit of the metric, and the time block of each.
+
+    `weights` where the quantile is one of time. `independent` is how many of the units can be independent at
+    most (sliding windows overlap), `None` for all.
+    """
+
+    values: Floats
+    blocks: Ints
+    weights: Floats | None = None
+    independent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One yes or no per unit."""
+
+    good: Bools
+    blocks: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """Sum of `numerators` over sum of `denominators`, one pair per unit."""
+
+    numerators: Floats
+    denominators: Floats
+    blocks: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """A count, a sum or an extreme of what was recorded: nothing was sampled."""
+
+    n: int
+
+
+Sample = Quantiles | Share | Ratio | Exact
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """One part of a stage's entry under construction.
+
+    `samples` and `why` are keyed by the path below the part; `doubts` name metrics that may look better than
+    they are, with the reason: a gate over them cannot pass.
+    """
+
+    entry: dict[str, Any] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+    samples: dict[str, Sample] = field(default_factory=dict)
+    doubts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, prefix: str, other: "Part") -> None:
+        """Takes over a part under a key of this one."""
+        self.entry[prefix] = other.entry
+        self.why.update(_below(prefix, other.why))
+        self.samples.update(_below(prefix, other.samples))
+        self.doubts.update(_below(prefix, other.doubts))
+
+
+_T = TypeVar("_T")
+
+
+def _below(prefix: str, values: Mapping[str, _T]) -> dict[str, _T]:
+    return {f"{prefix}.{path}" if path else prefix: value for path, value in values.items()}
+
+
+def milliseconds(values_ns: Ints | Floats) -> Floats:
+    """ns -> ms; infinities stay."""
+    return np.asarray(values_ns, dtype=np.float64) / NS_PER_MS
+
+
+def put(part: Part, path: str, value: float | int | None, reason: str, digits: int = 6) -> None:
+    """Puts a number at a dotted path; None and infinities become null with their reason in `why`."""
+    *parents, leaf = path.split(".")
+    place = part.entry
+    for parent in parents:
+        place = place.setdefault(parent, {})
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        place[leaf] = None
+        part.why[path] = reason
+    elif np.isinf(value):
+        place[leaf] = None
+        part.why[path] = "+inf" if value > 0 else "-inf"
+    else:
+        place[leaf] = value if isinstance(value, int) else _tidy(float(value), digits)
+
+
+def put_quantiles(
+    part: Part,
+    path: str,
+    sample: Quantiles,
+    names: Iterable[str],
+    reason: str,
+    *,
+    count: bool = False,
+    enough: Iterable[str] = (),
+) -> None:
+    """Nearest-rank quantiles under `path`, with `n` and `enough` where asked; registers the sample."""
+    part.samples[path] = sample
+    for name in names:
+        value = None
+        if len(sample.values):
+            value = nearest_rank(sample.values, LEVELS[name], sample.weights)
+        put(part, f"{path}.{name}", value, reason, digits=3)
+    if count:
+        part.entry[path]["n"] = len(sample.values)
+    flags = {name: enough_for(sample, name) for name in enough}
+    if flags:
+        part.entry[path]["enough"] = flags
+
+
+def enough_for(sample: Quantiles, name: str) -> bool:
+    """Whether the independent observations suffice to bound this quantile from both sides."""
+    size = len(sample.values)
+    if not size:
+        return False
+    limit = nearest_rank(sample.values, LEVELS[name], sample.weights)
+    effect = design_effect(sample.values <= limit, sample.blocks)
+    return min(size, sample.independent or size) / effect >= ENOUGH[name]
+
+
+def put_share(part: Part, path: str, sample: Share, reason: str) -> None:
+    """The share of units that are good."""
+    part.samples[path] = sample
+    size = len(sample.good)
+    put(part, path, float(np.count_nonzero(sample.good)) / size if size else None, reason)
+
+
+def put_ratio(part: Part, path: str, sample: Ratio, reason: str, digits: int = 6) -> None:
+    """A ratio of sums; null where the denominators sum to nothing."""
+    part.samples[path] = sample
+    total = float(sample.denominators.sum())
+    put(part, path, float(sample.numerators.sum()) / total if total > 0 else None, reason, digits)
+
+
+def put_exact(part: Part, path: str, value: float | int | None, n: int, reason: str) -> None:
+    """A number that no interval belongs to; without a single unit it is null."""
+    part.samples[path] = Exact(n=n)
+    put(part, path, value if n else None, reason, digits=3)
+
+
+def look_up(entry: Mapping[str, Any], path: str) -> tuple[float | None, str]:
+    """The number at a dotted path of a stage's entry, infinities restored from `why`, and the reason of a
+    null.
+
+    Load and GPU names hold no dots.
+    """
+    place: Any = entry
+    for step in path.split("."):
+        if not isinstance(place, Mapping) or step not in place:
+            return None, "there is nothing of that name in this stage"
+        place = place[step]
+    reason = _reason(entry.get("why", {}), path)
+    if place is None:
+        return {"+inf": np.inf, "-inf": -np.inf}.get(reason), reason
+    if isinstance(place, bool | int | float):
+        return float(place), ""
+    return None, "this is no number"
+
+
+def _reason(why: Mapping[str, str], path: str) -> str:
+    """The reason for a path or for the closest part of the entry that holds it."""
+    steps = path.split(".")
+    for length in range(len(steps), 0, -1):
+        if (found := why.get(".".join(steps[:length]))) is not None:
+            return found
+    return "no data"
+
+
+def _tidy(value: float, digits: int) -> float:
+    """Rounded, without a negative zero."""
+    return round(value, digits) + 0.0

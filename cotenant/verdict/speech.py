@@ -1,0 +1,193 @@
+"""The `speech` part of a stage's entry."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cotenant.playback.arrivals import NULL_NS, PLUS_INF_NS
+from cotenant.units import NS_PER_MS, ms_from_ns
+from cotenant.verdict import columns
+from cotenant.verdict.columns import NULL, Bools, Floats, Ints
+from cotenant.verdict.sample import (
+    Part,
+    Quantiles,
+    Ratio,
+    Share,
+    milliseconds,
+    put_exact,
+    put_quantiles,
+    put_ratio,
+    put_share,
+)
+from cotenant.verdict.voices import RUNAWAY_SHARE, SHORT_SHARE, Voices
+
+NO_STREAM: Final = "no voice was due in this stage's measure window"
+NO_GAP: Final = "no utterance came in more than one burst"
+NO_SHORT: Final = "no utterance has a pair in the baseline, so short ones cannot be told"
+_PAIRED_QUANTILES: Final = {
+    "ttfa_p95": ("ttfa_ms", 0.95),
+    "time_to_playback_p95": ("time_to_playback_ms", 0.95),
+    "chunk_gap_max_p95": ("chunk_gap_max_ms", 0.95),
+    "rtf_p95": ("rtf", 0.95),
+    "required_lookahead_p95": ("required_lookahead_ms", 0.95),
+    "headroom_p5": ("headroom_ms", 0.05),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utterances:
+    """Per utterance of a stage, what quantiles and comparisons are taken of (ms; NaN for no value,
+    infinities as they count), and the rows of `Voices` they stand for."""
+
+    rows: Ints
+    blocks: Ints
+    values: dict[str, Floats]
+    clean: Bools
+    short: Bools
+    runaway: Bools
+    pair_audio_ns: Ints
+
+
+def paired_quantiles() -> dict[str, tuple[str, float]]:
+    """Names of compared quantiles -> (the values they are of, level)."""
+    return dict(_PAIRED_QUANTILES)
+
+
+def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) -> Utterances:
+    """`pair_audio_ns`: the audio of each row's pair in the baseline, `NULL` without one."""
+    streams, played = voices.streams.take(rows), voices.played
+    silent, began = played.chunks[rows] == 0, played.began[rows]
+    audio, last = played.audio_ns[rows], played.last_arrival_ns[rows]
+    timed = ~silent & (streams.sent != NULL)
+    gap_max = columns.max_of(voices.gaps_ns, voices.gap_offsets)[rows]
+    headroom = np.where(began, played.headroom_ns[rows].astype(np.float64), -np.inf)
+    headroom[began & (played.headroom_ns[rows] == PLUS_INF_NS)] = np.inf
+    paired = (pair_audio_ns > 0) & ~voices.failed[rows]
+    short = paired & (audio < SHORT_SHARE * pair_audio_ns)
+    ratio = np.divide(last - streams.sent, audio, out=np.full(len(rows), np.nan), where=timed)
+    return Utterances(
+        rows=rows,
+        blocks=blocks,
+        values={
+            "ttfa_ms": milliseconds(_or_inf(played.first_arrival_ns[rows] - streams.due, ~silent)),
+            "time_to_playback_ms": milliseconds(_or_inf(played.start_ns[rows] - streams.due, began)),
+            "chunk_gap_max_ms": milliseconds(np.where(gap_max == NULL, np.nan, gap_max)),
+            "rtf": ratio,
+            "required_lookahead_ms": milliseconds(_or_inf(played.required_lookahead_ns[rows], ~silent)),
+            "headroom_ms": milliseconds(headroom),
+            "audio_underrun_ms": milliseconds(_or_inf(played.audio_underrun_ns[rows], ~silent)),
+        },
+        clean=played.clean[rows] & ~voices.failed[rows] & ~short,
+        short=short,
+        runaway=paired & (audio > RUNAWAY_SHARE * pair_audio_ns),
+        pair_audio_ns=pair_audio_ns,
+    )
+
+
+def speech_part(voices: Voices, facts: Utterances, *, has_pairs: bool | None) -> Part:
+    """The entry of those utterances. `has_pairs` None: this is the baseline itself, or there is none to pair
+    with."""
+    part = Part()
+    rows, blocks, size = facts.rows, facts.blocks, len(facts.rows)
+    _counts(part, voices, facts, has_pairs)
+    for path, names in (
+        ("ttfa_ms", ("p50", "p95", "p99")),
+        ("time_to_playback_ms", ("p50", "p95")),
+        ("chunk_gap_max_ms", ("p50", "p95")),
+        ("rtf", ("p50", "p95")),
+        ("headroom_ms", ("p5", "p50")),
+        ("required_lookahead_ms", ("p50", "p95", "p99")),
+        ("audio_underrun_ms", ("p95",)),
+    ):
+        reason = NO_STREAM if not size else NO_GAP if path == "chunk_gap_max_ms" else "no audio arrived"
+        first = path == "ttfa_ms"
+        sample = known(facts.values[path], blocks)
+        put_quantiles(part, path, sample, names, reason, count=first, enough=("p95", "p99") if first else ())
+    _pooled_gaps(part, voices, facts)
+    _stalls(part, voices, facts)
+    put_share(part, "clean_share", Share(good=facts.clean, blocks=blocks), NO_STREAM)
+    unlimited = int(np.count_nonzero(facts.values["headroom_ms"] == np.inf))
+    put_exact(part, "headroom_ms.unlimited", unlimited, size, NO_STREAM)
+    silent = voices.played.chunks[rows] == 0
+    _continuity(part, voices.played.longest_stall_ns[rows], voices.failed[rows], silent, blocks)
+    if size and has_pairs is False:
+        part.doubts["clean_share"] = NO_SHORT
+    return part
+
+
+def known(values: Floats, blocks: Ints) -> Quantiles:
+    """The values that there are."""
+    there = ~np.isnan(values)
+    return Quantiles(values=values[there], blocks=blocks[there])
+
+
+def _or_inf(values_ns: Ints, there: Bools) -> Floats:
+    return np.where(there, values_ns.astype(np.float64), np.inf)
+
+
+def _counts(part: Part, voices: Voices, facts: Utterances, has_pairs: bool | None) -> None:
+    rows, size = facts.rows, len(facts.rows)
+    delayed = voices.streams.delayed[rows]
+    put_exact(part, "streams", size, max(size, 1), NO_STREAM)
+    put_exact(part, "failed", int(np.count_nonzero(voices.failed[rows])), size, NO_STREAM)
+    put_exact(part, "delayed", int(np.count_nonzero(delayed > 0)), size, NO_STREAM)
+    lacking = NO_STREAM if not size else NO_SHORT
+    pairs = size if has_pairs is not False else 0
+    put_exact(part, "short", int(np.count_nonzero(facts.short)), pairs, lacking)
+    put_exact(part, "runaway", int(np.count_nonzero(facts.runaway)), pairs, lacking)
+    kinds, counts = np.unique(
+        [kind or "unknown" for kind in voices.streams.error_kind[rows][voices.failed[rows]]],
+        return_counts=True,
+    )
+    part.entry["errors"] = {str(kind): int(count) for kind, count in zip(kinds, counts, strict=True)}
+
+
+def _pooled_gaps(part: Part, voices: Voices, facts: Utterances) -> None:
+    """Gaps between bursts over the whole stage: a picture, with n, never gated (chunks are no independent
+    units)."""
+    counts = np.diff(voices.gap_offsets)[facts.rows]
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    index = np.arange(total, dtype=np.int64) + np.repeat(
+        voices.gap_offsets[:-1][facts.rows] - (ends - counts), counts
+    )
+    gaps = Quantiles(values=milliseconds(voices.gaps_ns[index]), blocks=np.zeros(total, dtype=np.int64))
+    reason = NO_GAP if len(facts.rows) else NO_STREAM
+    put_quantiles(part, "chunk_gap_ms", gaps, ("p50", "p95", "p99"), reason, count=True)
+    weighted = Quantiles(values=gaps.values, blocks=gaps.blocks, weights=gaps.values)
+    put_quantiles(part, "chunk_gap_time_weighted_ms", weighted, ("p50", "p95", "p99"), reason)
+
+
+def _stalls(part: Part, voices: Voices, facts: Utterances) -> None:
+    """Sums cover all streams that played, until they were given up."""
+    rows, size = facts.rows, len(facts.rows)
+    played = voices.played
+    began = played.began[rows]
+    stall = np.where(began, played.stall_total_ns[rows], 0)
+    longest = np.where(began, played.stall_longest_ns[rows], 0)
+    heard = np.where(began, played.heard_ns[rows], 0)
+    playing = int(np.count_nonzero(began))
+    reason = "nothing was ever played" if size else NO_STREAM
+    if size and not playing:
+        # Silence from beginning to end is no stall of a player, and yet infinitely bad.
+        reason = "+inf"
+    underruns = int(np.where(began, played.underruns[rows], 0).sum())
+    put_exact(part, "underruns", underruns, playing, reason)
+    put_exact(part, "stall_ms.total", ms_from_ns(int(stall.sum())), playing, reason)
+    put_exact(part, "stall_ms.longest", ms_from_ns(int(longest.max(initial=0))), playing, reason)
+    sample = Ratio(
+        numerators=stall / NS_PER_MS, denominators=(stall + heard) / NS_PER_MS, blocks=facts.blocks
+    )
+    put_ratio(part, "stall_ratio", sample, reason)
+
+
+def _continuity(part: Part, stall_ns: Ints, failed: Bools, silent: Bools, blocks: Ints) -> None:
+    """SGLang-Omni's C50, C100, C200: no stall above that without any lookahead; a single chunk is left
+    out."""
+    applies = (stall_ns != NULL_NS) | failed | silent
+    for name, limit_ns in (("c50", 50), ("c100", 100), ("c200", 200)):
+        good = (stall_ns <= limit_ns * NS_PER_MS) & ~failed & ~silent
+        sample = Share(good=good[applies], blocks=blocks[applies])
+        reason = "every utterance came in a single chunk" if len(stall_ns) else NO_STREAM
+        put_share(part, f"continuity.{name}", sample, reason)

@@ -1,0 +1,159 @@
+"""One stage's entry of the summary: its parts, its comparison with the reference, its validity."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cotenant.units import ms_from_ns
+from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, widen
+from cotenant.verdict.faces import face_part
+from cotenant.verdict.facts import Facts, Paired, paired, timing_errors
+from cotenant.verdict.gates import Doubt
+from cotenant.verdict.llm import llm_part
+from cotenant.verdict.observed import canary_part, gpu_part
+from cotenant.verdict.plan import StagePlan
+from cotenant.verdict.sample import Part, look_up, put
+from cotenant.verdict.speech import speech_part
+from cotenant.verdict.timing import TimingError
+from cotenant.verdict.validity import caveats, invalid_because
+
+NO_BASELINE: Final = "the scenario has no baseline"
+IS_BASELINE: Final = "this is the baseline"
+NO_SOLO: Final = "this load has no solo window in this run"
+# Name in vs_reference -> path in the load's own entry, and its unit.
+_FACE_NUMBERS: Final = {
+    "frame_latency_p95": ("frame_latency_ms.p95", "_ms"),
+    "harmonic_fps": ("harmonic_fps", ""),
+}
+_LLM_NUMBERS: Final = {
+    "tokens_per_s": ("tokens_per_s", ""),
+    "prompt_tokens_per_s": ("prompt_tokens_per_s", ""),
+    "ttft_p95": ("ttft_ms.p95", "_ms"),
+    "itl_p99": ("itl_ms.p99", "_ms"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageFacts:
+    """A stage's entry before its gates are judged, and what they need beside it."""
+
+    plan: StagePlan
+    part: Part
+    paired: Paired | None
+    invalid: list[str]
+    caveats: list[dict[str, str]]
+    doubt: Doubt
+
+
+def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> StageFacts:
+    """Everything about a stage that no other stage's result changes."""
+    part = Part()
+    windows = facts.plan.measured.get(stage.name, ())
+    plan, match = facts.plan, None
+    if plan.of_kind(stage, "voices"):
+        match = paired(facts, stage, by_round=by_round)
+        has_pairs = None if match.reference is None else bool(len(match.matched[0]))
+        part.add("speech", speech_part(facts.voices, match.own, has_pairs=has_pairs))
+    if plan.of_kind(stage, "faces"):
+        part.add("face", face_part(facts.faces, stage.name, windows, facts.block_ns))
+    if loads := plan.of_kind(stage, "completions"):
+        llm = Part()
+        for load in loads:
+            llm.add(load.name, llm_part(facts.tokens, load, stage.name, windows, facts.block_ns))
+        part.add("llm", llm)
+    part.add("gpu", gpu_part(facts.recording, windows, plan.has_gpu))
+    part.add("canary_ms", canary_part(facts.recording, windows, plan.has_gpu, host=False))
+    part.add("host_canary_ms", canary_part(facts.recording, windows, plan.has_gpu, host=True))
+    errors = timing_errors(facts, stage)
+    _put_timing(part, errors)
+    return StageFacts(
+        plan=stage,
+        part=part,
+        paired=match,
+        invalid=invalid_because(plan, stage, errors, part.entry.get("llm", {})),
+        caveats=caveats(plan, stage, errors, facts.voices.reordered),
+        doubt=_doubt(facts, errors),
+    )
+
+
+def put_reference(
+    facts: Facts, found: StageFacts, solo: Mapping[str, StageFacts], a_a: Mapping[str, float | None]
+) -> None:
+    """Puts `vs_reference` into a stage's part: voices against the baseline, the rest against their solo
+    window."""
+    part, stage = Part(), found.plan
+    if found.paired is not None:
+        if found.paired.reference is None:
+            part.why[""] = IS_BASELINE if stage.baseline else NO_BASELINE
+        else:
+            matched = found.paired.matched
+            voices = compare_voices(found.paired.own, found.paired.reference, matched, facts.tail)
+            for name, entry in voices.entry.items():
+                widen(entry, a_a.get(name))
+            part.entry.update(voices.entry)
+            part.why.update(voices.why)
+            if not len(matched[0]):
+                part.why[""] = NO_PAIRS
+    for load in facts.plan.of_kind(stage, "faces"):
+        _against_solo(part, "", found, "face", solo.get(load.name), "face", _FACE_NUMBERS)
+    for load in facts.plan.of_kind(stage, "completions"):
+        path = f"llm.{load.name}"
+        _against_solo(part, f"{path}.", found, path, solo.get(load.name), path, _LLM_NUMBERS)
+    found.part.add("vs_reference", part)
+
+
+def a_a_ratios(again: StageFacts | None, tail: float) -> dict[str, float | None]:
+    """Ratio of the closing baseline over the first, for each compared quantile; {} where there is none."""
+    if again is None or again.paired is None or again.paired.reference is None:
+        return {}
+    part = compare_voices(again.paired.own, again.paired.reference, again.paired.matched, tail)
+    return {name: entry["ratio"] for name, entry in part.entry.items() if "ratio" in entry}
+
+
+def _against_solo(
+    part: Part,
+    prefix: str,
+    found: StageFacts,
+    own_path: str,
+    solo: StageFacts | None,
+    solo_path: str,
+    numbers: Mapping[str, tuple[str, str]],
+) -> None:
+    for name, (path, unit) in numbers.items():
+        own, why = _number(found.part, f"{own_path}.{path}")
+        reference, lacking = (None, NO_SOLO) if solo is None else _number(solo.part, f"{solo_path}.{path}")
+        place = f"{prefix}{name}"
+        put_comparison(part, place, own, reference, ratio=True, unit=unit, reason=why or lacking)
+        for leaf in ("low", "high"):
+            put(part, f"{place}.{leaf}", None, "the solo window is no pair of this one: no interval")
+
+
+def _number(part: Part, path: str) -> tuple[float | None, str]:
+    return look_up({**part.entry, "why": part.why}, path)
+
+
+def _put_timing(part: Part, errors: Mapping[str, TimingError]) -> None:
+    for load, error in errors.items():
+        nothing = "nothing was sent or arrived" if not error.arrivals + error.sends else "unknown"
+        value = None if error.p99_ns is None else ms_from_ns(error.p99_ns)
+        put(part, f"timing.{load}.p99_ms", value, nothing)
+        put(part, f"timing.{load}.unknown_share", error.unknown_share, "")
+
+
+def _doubt(facts: Facts, errors: Mapping[str, TimingError]) -> Doubt:
+    by_kind: dict[str, float | None] = {}
+    for load, error in errors.items():
+        if not error.arrivals + error.sends:
+            continue
+        kind = facts.plan.loads[load].kind
+        former = by_kind.get(kind, 0.0)
+        value = None if error.p99_ns is None else ms_from_ns(error.p99_ns)
+        by_kind[kind] = None if former is None or value is None else max(former, value)
+    return Doubt(error_ms=by_kind)
+
+
+def entry_of(found: StageFacts) -> dict[str, Any]:
+    """The parts in the order of the summary."""
+    entry = found.part.entry
+    order = ("speech", "face", "llm", "gpu", "canary_ms", "host_canary_ms", "timing", "vs_reference")
+    return {key: entry[key] for key in order if key in entry}

@@ -1,0 +1,215 @@
+"""How exact our own measuring was: the error of every stamp and every send, per load and stage."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cotenant.records import Recording
+from cotenant.units import NS_PER_MS, NS_PER_S
+from cotenant.verdict import columns
+from cotenant.verdict.columns import NULL, STREAMS_PER_PROCESS, Floats, Ints, Streams
+from cotenant.verdict.stats import nearest_rank
+
+LIMIT_NS: Final = 10 * NS_PER_MS
+_P99: Final = 0.99
+# A value of the host table says something about this much time around it.
+_REACH_NS: Final = 5 * NS_PER_S
+_METRIC_OF_STAMP: Final = {"kernel": "offset_bracket_ns", "user": "loop_lag_ns"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Errors of the arrivals of every stream of `streams` (CSR, ns, +inf where unknown) and of every send."""
+
+    offsets: Ints
+    arrival_error_ns: Floats
+    send_error_ns: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingError:
+    """p99 of the errors of one load in one stage, ns; None where they are unknown (too many for a p99)."""
+
+    p99_ns: float | None
+    arrivals: int
+    sends: int
+    unknown_share: float
+
+
+def read_timing(recording: Recording, streams: Streams) -> Timing:
+    """The error of each arrival of `chunks`, `frames` and `tokens`, and of each send."""
+    host = _read_host(recording)
+    writers = _writers(recording, {source for source, _ in host})
+    pieces = []
+    for name in ("chunks", "frames", "tokens"):
+        rows = columns.table(recording, name)
+        if not rows.num_rows:
+            continue
+        order, offsets = columns.group(columns.ints(rows, "stream"), streams.stream)
+        arrival = columns.ints(rows, "arrival")[order]
+        shared = columns.flags(rows, "shared_read")[order]
+        pieces.append((offsets, _arrival_errors(streams, offsets, arrival, shared, host, writers)))
+    offsets, errors = _joined(pieces, len(streams))
+    return Timing(offsets=offsets, arrival_error_ns=errors, send_error_ns=_send_errors(streams))
+
+
+def error_of(timing: Timing, streams: Ints, sends: Ints) -> TimingError:
+    """The timing error over all arrivals of some streams and the sends of some."""
+    counts = np.diff(timing.offsets)[streams]
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    index = np.arange(total, dtype=np.int64) + np.repeat(
+        timing.offsets[:-1][streams] - (ends - counts), counts
+    )
+    arrivals, sent = timing.arrival_error_ns[index], timing.send_error_ns[sends]
+    sent = sent[~np.isnan(sent)]
+    worst = [nearest_rank(errors, _P99) for errors in (arrivals, sent) if len(errors)]
+    unknown = int(np.count_nonzero(np.isinf(arrivals)) + np.count_nonzero(np.isinf(sent)))
+    share = unknown / max(1, total + len(sent))
+    p99 = max(worst) if worst else None
+    return TimingError(
+        p99_ns=None if p99 is None or np.isinf(p99) else p99,
+        arrivals=total,
+        sends=len(sent),
+        unknown_share=share,
+    )
+
+
+def _send_errors(streams: Streams) -> Floats:
+    """sent - due, from when there was a connection on: one that the service was slow to accept is its own
+    doing.
+
+    NaN where nothing was sent because the service did not take the connection.
+    """
+    ready = np.maximum(streams.due, streams.connected)
+    late = np.maximum(0, streams.sent - ready).astype(np.float64)
+    refused = (streams.sent == NULL) & (streams.end != "eos") & (streams.end != "")
+    late[streams.sent == NULL] = np.inf
+    late[refused] = np.nan
+    return late
+
+
+def _arrival_errors(
+    streams: Streams,
+    offsets: Ints,
+    arrival: Ints,
+    shared: np.typing.NDArray[np.int8],
+    host: dict[tuple[str, str], tuple[Ints, Floats]],
+    writers: dict[int, str],
+) -> Floats:
+    errors = np.full(len(arrival), np.inf)
+    process = streams.stream // STREAMS_PER_PROCESS
+    for stamp, metric in _METRIC_OF_STAMP.items():
+        of_stamp = streams.stamp == stamp
+        for index in np.unique(process[of_stamp]):
+            rows = _rows(offsets, of_stamp & (process == index))
+            errors[rows] = _around(_series(host, metric, int(index), writers), arrival[rows])
+    since = _since_previous_read(arrival, offsets, streams.sent)
+    errors = np.where(shared == 1, since, errors)
+    errors[shared < 0] = np.inf
+    return errors
+
+
+def _rows(offsets: Ints, mask: np.typing.NDArray[np.bool_]) -> Ints | slice:
+    chosen = np.flatnonzero(mask)
+    if len(chosen) and chosen[-1] - chosen[0] + 1 == len(chosen):
+        return slice(int(offsets[chosen[0]]), int(offsets[chosen[-1] + 1]))
+    return np.flatnonzero(np.repeat(mask, np.diff(offsets))).astype(np.int64)
+
+
+def _since_previous_read(arrival: Ints, offsets: Ints, sent: Ints) -> Floats:
+    """How long before each stamp the stream's previous read was; of its first read, how long before it was
+    sent."""
+    size = len(arrival)
+    if not size:
+        return np.zeros(0)
+    new = np.ones(size, dtype=np.bool_)
+    new[1:] = arrival[1:] != arrival[:-1]
+    counts = np.diff(offsets)
+    starts = offsets[:-1][counts > 0]
+    new[starts] = True
+    # The row that opened the read of each row, and the row before that one.
+    opened = np.maximum.accumulate(np.where(new, np.arange(size), 0))
+    first = np.zeros(size, dtype=np.bool_)
+    first[starts] = True
+    before = np.where(first[opened], np.repeat(sent, counts), arrival[np.maximum(opened - 1, 0)])
+    return np.where(before == NULL, np.inf, (arrival - before).astype(np.float64))
+
+
+def _read_host(recording: Recording) -> dict[tuple[str, str], tuple[Ints, Floats]]:
+    """(source, metric) -> (times, values), in order of time."""
+    rows = columns.table(recording, "host")
+    times, values = columns.ints(rows, "t"), columns.floats(rows, "value")
+    sources, metrics = columns.texts(rows, "source"), columns.texts(rows, "metric")
+    found = {}
+    for metric in _METRIC_OF_STAMP.values():
+        of_metric = (metrics == metric) & ~np.isnan(values)
+        for source in sorted(set(sources[of_metric])):
+            mine = np.flatnonzero(of_metric & (sources == source))
+            mine = mine[np.argsort(times[mine], kind="stable")]
+            found[(str(source), metric)] = (times[mine], values[mine])
+    return found
+
+
+def _writers(recording: Recording, sources: set[str]) -> dict[int, str]:
+    """Process index -> the source of its host rows, as far as the audio rows tell."""
+    rows = columns.table(recording, "chunks")
+    if "writer" not in rows.column_names or not rows.num_rows:
+        return {}
+    writer = rows.column("writer").combine_chunks()
+    if not isinstance(writer, pa.DictionaryArray):
+        writer = writer.dictionary_encode()
+    names = writer.dictionary.to_pylist()
+    code = np.asarray(pc.fill_null(writer.indices, 0).to_numpy(), dtype=np.int64)
+    process = columns.ints(rows, "stream") // STREAMS_PER_PROCESS
+    seen = np.unique(process * len(names) + code)
+    found = {}
+    for pair in seen:
+        name = names[int(pair) % len(names)]
+        # Audio kept after the fact has a writer of its own.
+        if name in sources:
+            found[int(pair) // len(names)] = str(name)
+    return found
+
+
+def _series(
+    host: dict[tuple[str, str], tuple[Ints, Floats]], metric: str, process: int, writers: dict[int, str]
+) -> list[tuple[Ints, Floats]]:
+    """What the process itself wrote, else all that may be its own."""
+    name = writers.get(process)
+    if name is not None:
+        return [host[(name, metric)]] if (name, metric) in host else []
+    others = set(writers.values())
+    return [series for (source, of), series in host.items() if of == metric and source not in others]
+
+
+def _around(series: list[tuple[Ints, Floats]], times: Ints) -> Floats:
+    """The larger of the values before and after each time, over all series; +inf where there is none near."""
+    worst = np.full(len(times), -np.inf)
+    for at, values in series:
+        if not len(at):
+            continue
+        after = np.searchsorted(at, times)
+        before = np.maximum(after - 1, 0)
+        after = np.minimum(after, len(at) - 1)
+        for place in (before, after):
+            near = np.abs(times - at[place]) <= _REACH_NS
+            worst = np.maximum(worst, np.where(near, values[place], -np.inf))
+    return np.where(worst < 0, np.inf, worst)
+
+
+def _joined(pieces: list[tuple[Ints, Floats]], size: int) -> tuple[Ints, Floats]:
+    """One CSR from several over the same streams; a stream has rows in one table only."""
+    if not pieces:
+        return np.zeros(size + 1, dtype=np.int64), np.zeros(0)
+    if len(pieces) == 1:
+        return pieces[0]
+    counts = sum((np.diff(offsets) for offsets, _ in pieces), start=np.zeros(size, dtype=np.int64))
+    joined = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    errors = np.empty(int(joined[-1]))
+    for offsets, values in pieces:
+        errors[np.arange(len(values)) + np.repeat(joined[:-1] - offsets[:-1], np.diff(offsets))] = values
+    return joined, errors

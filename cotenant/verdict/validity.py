@@ -1,0 +1,92 @@
+"""Whether a stage was measured as planned: INVALID apart from pass or fail, and the caveats of a stage."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from cotenant.units import NS_PER_MS, duration_text
+from cotenant.verdict.plan import Plan, StagePlan
+from cotenant.verdict.timing import LIMIT_NS, TimingError
+
+_FOLLOWING = ("drain", "idle")
+
+
+def invalid_because(
+    plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], llm: Mapping[str, Any]
+) -> list[str]:
+    """Why the figures of a stage are not those of what was planned; empty where they are."""
+    found = []
+    for load, error in errors.items():
+        if error.p99_ns is not None and error.p99_ns > LIMIT_NS:
+            found.append(
+                f"{load}: our own timing error is {error.p99_ns / NS_PER_MS:.1f} ms at p99, "
+                f"over {LIMIT_NS // NS_PER_MS} ms"
+            )
+    for load, entry in llm.items():
+        if entry.get("delivered") is False:
+            share = 100 * float(entry["delivered_share"])
+            found.append(f"{load}: the load was not delivered ({_delivery(plan, load, share)})")
+    timing = plan.scenario.timing
+    for kind, name, inside in _faults_of(plan, stage):
+        if kind == "settle" and name == stage.name:
+            limit = duration_text(timing.settle_limit_ns)
+            found.append(f"not every load had its first output within the settle limit of {limit}")
+        elif kind == "follow" and name == stage.name:
+            found.append("the last utterances had not ended when they were given up")
+        elif kind == "load" and inside:
+            found.append(
+                f"our own load process {name} ended" if name else "one of our own load processes ended"
+            )
+    return found
+
+
+def caveats(
+    plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], reordered: int
+) -> list[dict[str, str]]:
+    """What limits the figures of a stage without making them invalid."""
+    found = []
+    for load, error in errors.items():
+        if error.p99_ns is None and error.arrivals + error.sends:
+            share = 100 * error.unknown_share
+            found.append(
+                _caveat(
+                    "timing-unknown",
+                    f"{load}: our own timing error is unknown for {share:.1f} % of the stamps",
+                )
+            )
+    for kind, name, inside in _faults_of(plan, stage):
+        if kind == "tenant" and inside:
+            found.append(_caveat("tenant-ended", f"the tenant {name} ended in this stage"))
+        elif kind in _FOLLOWING and name != stage.name and _follows(plan, stage, name):
+            found.append(_caveat("not-idle", f"a tenant was still at work from {name} when this stage began"))
+    if reordered:
+        found.append(
+            _caveat("reordered", f"{reordered} streams of this run had rows out of order; they were sorted")
+        )
+    return found
+
+
+def _caveat(name: str, text: str) -> dict[str, str]:
+    return {"name": name, "text": text}
+
+
+def _delivery(plan: Plan, load: str, share: float) -> str:
+    if plan.loads[load].mode == "rate":
+        return f"{share:.1f} % of the requests were sent within 100 ms of due, 95 % are asked"
+    return f"its streams were in flight {share:.1f} % of the time, 95 % are asked"
+
+
+def _faults_of(plan: Plan, stage: StagePlan) -> list[tuple[str, str, bool]]:
+    """(Kind, of what, whether it fell into the stage) of every fault of the run."""
+    lived = plan.lived.get(stage.name, ())
+    found = []
+    for t_ns, text in plan.faults:
+        kind, _, name = text.partition(":")
+        found.append((kind, name, any(span.start_ns <= t_ns <= span.end_ns for span in lived)))
+    return list(dict.fromkeys(found))
+
+
+def _follows(plan: Plan, stage: StagePlan, former: str) -> bool:
+    """Whether any window of the stage is the next after one of `former`."""
+    spans = sorted((span.start_ns, name) for name, windows in plan.lived.items() for span in windows)
+    return any(one == former and other == stage.name for (_, one), (_, other) in pairwise(spans))

@@ -1,0 +1,118 @@
+"""Every measured voice of a run through the player: one element a stream, whatever stage it is of."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from cotenant.playback.fleet import Arrivals, FleetPlayback, play_fleet
+from cotenant.playback.options import PlayerOptions
+from cotenant.records import Recording
+from cotenant.units import NS_PER_MS
+from cotenant.verdict import columns
+from cotenant.verdict.columns import NULL, Bools, Ints, Streams
+
+# Arrivals closer than this are one burst.
+BURST_NS: Final = 5 * NS_PER_MS
+SHORT_SHARE: Final = 0.7
+RUNAWAY_SHARE: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voices:
+    """Voices and what became of them; per stream, in the order of `streams`. `arrivals` is CSR.
+
+    `gaps_ns` are the gaps between bursts of all streams with their offsets. `failed`: the end is not eos.
+    `reordered`: how many streams had rows out of order.
+    """
+
+    streams: Streams
+    arrivals: Arrivals
+    played: FleetPlayback
+    failed: Bools
+    gaps_ns: Ints
+    gap_offsets: Ints
+    reordered: int
+
+
+def play_voices(recording: Recording, streams: Streams, options: PlayerOptions, last_ns: int) -> Voices:
+    """Plays those streams; `last_ns` is when one without an end is taken to have been given up."""
+    rows = columns.table(recording, "chunks")
+    order, offsets = columns.group(columns.ints(rows, "stream"), streams.stream)
+    arrival, media = columns.ints(rows, "arrival")[order], columns.ints(rows, "media")[order]
+    arrival, media, offsets = _playable(arrival, media, offsets)
+    arrival, media, reordered = _in_order(arrival, media, offsets)
+    ended = (streams.end == "eos") & (streams.done != NULL)
+    last = columns.last_of(arrival, offsets)
+    # No end is before the last byte, and what has no end at all was given up when the recording stops.
+    done = np.maximum(np.where(streams.done == NULL, last_ns, streams.done), last)
+    arrivals = Arrivals(
+        offsets=offsets, arrival_ns=arrival, media_ns=media, done_ns=done, ended=ended, give_up_ns=done
+    )
+    gaps, gap_offsets = _gaps(arrival, offsets)
+    return Voices(
+        streams=streams,
+        arrivals=arrivals,
+        played=play_fleet(arrivals, options),
+        failed=~ended,
+        gaps_ns=gaps,
+        gap_offsets=gap_offsets,
+        reordered=reordered,
+    )
+
+
+def replayed(voices: Voices, options: PlayerOptions) -> Voices:
+    """The same voices with another player."""
+    return replace(voices, played=play_fleet(voices.arrivals, options))
+
+
+def part_of(arrivals: Arrivals, rows: Ints) -> Arrivals:
+    """The arrivals of some of the streams."""
+    counts = np.diff(arrivals.offsets)[rows]
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    index = np.arange(int(offsets[-1]), dtype=np.int64) + np.repeat(
+        arrivals.offsets[:-1][rows] - offsets[:-1], counts
+    )
+    return Arrivals(
+        offsets=offsets,
+        arrival_ns=arrivals.arrival_ns[index],
+        media_ns=arrivals.media_ns[index],
+        done_ns=arrivals.done_ns[rows],
+        ended=arrivals.ended[rows],
+        give_up_ns=arrivals.give_up_ns[rows],
+    )
+
+
+def _playable(arrival: Ints, media: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
+    """Without the rows that hold no sample."""
+    kept = (media > 0) & (arrival != NULL)
+    if bool(kept.all()):
+        return arrival, media, offsets
+    before = np.concatenate(([0], np.cumsum(kept))).astype(np.int64)
+    return arrival[kept], media[kept], before[offsets]
+
+
+def _in_order(arrival: Ints, media: Ints, offsets: Ints) -> tuple[Ints, Ints, int]:
+    """Sorted by arrival within each stream, and how many streams were not."""
+    back = np.flatnonzero(arrival[1:] < arrival[:-1]) + 1
+    back = back[~np.isin(back, offsets)]
+    if not len(back):
+        return arrival, media, 0
+    owner = columns.owner(offsets)
+    order = np.lexsort((arrival, owner))
+    return arrival[order], media[order], len(np.unique(owner[back]))
+
+
+def _gaps(arrival: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+    """(Gaps between bursts, their offsets by stream)."""
+    if len(arrival) < 2:
+        none = np.zeros(0, dtype=np.int64)
+        return none, np.zeros(len(offsets), dtype=np.int64)
+    gaps = np.diff(arrival)
+    inner = np.ones(len(gaps), dtype=np.bool_)
+    starts = offsets[1:-1]
+    inner[starts[(starts > 0) & (starts < len(arrival))] - 1] = False
+    bursts = inner & (gaps >= BURST_NS)
+    # A gap belongs to the stream of the chunk that ends it.
+    before = np.concatenate(([0, 0], np.cumsum(bursts)))
+    return gaps[bursts], before[offsets].astype(np.int64)
