@@ -1,11 +1,33 @@
 """`cotenant run`: the ladder of a scenario, from the tenants' start to the verdict."""
 
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cotenant.cli import options as flags
+
+if TYPE_CHECKING:
+    from cotenant.conductor.run import Recorded
+    from cotenant.scenario.schema import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """One run. `scenario` is a packaged name or a path, `overrides` are `path=value` texts, applied in order.
+
+    The judging flags are in `overrides` too, so that the recorded player and the manifest are those that
+    judge.
+    """
+
+    scenario: str
+    overrides: tuple[str, ...]
+    out: Path
+    quick: bool
+    judging: flags.JudgeFlags
+    json: bool
 
 
 def command(
@@ -43,18 +65,82 @@ def command(
         decision=decision,
         inconclusive=inconclusive,
     )
-    from cotenant.conductor.options import RunOptions
-    from cotenant.conductor.run import run
-
+    judging = flags.judge_flags(
+        lookahead=lookahead,
+        start=start,
+        after_underrun=after_underrun,
+        quantum=quantum,
+        gate=gate,
+        decision=decision,
+        inconclusive=inconclusive,
+    )
     return run(
         RunOptions(
             scenario=scenario,
             overrides=(*(override or ()), *flags.scenario_overrides(judging)),
             out=out,
             quick=quick,
-            judge=flags.judge_options(judging),
-            inconclusive=judging.inconclusive,
-            mqtt_url=None,
+            judging=judging,
             json=json,
         )
     )
+
+
+def run(options: RunOptions) -> int:
+    """Records the run, judges what was recorded, writes summary.json, prints both; the exit code.
+
+    Raises UserError and CouldNotRun.
+    """
+    from cotenant.cli import output
+    from cotenant.conductor import preflight
+    from cotenant.conductor.run import record
+    from cotenant.live.progress import progress_for
+    from cotenant.scenario.auto import resolve
+    from cotenant.scenario.load import load
+
+    scenario = load(options.scenario, options.overrides)
+    device = preflight.find_device(scenario.device)
+    resolved = resolve(scenario, device.kind, quick=options.quick)
+    _check_gates(resolved, device.kind)
+    console = output.stderr_console()
+    if device.note:
+        console.print(device.note, markup=False)
+    recorded = record(resolved, device=device, out=options.out, make_progress=lambda: progress_for(console))
+    if recorded.exit_code is not None:
+        console.print(
+            f"{recorded.why}; what was recorded stays: cotenant gate {shlex.quote(str(recorded.run_dir))}",
+            markup=False,
+            soft_wrap=True,
+        )
+        return recorded.exit_code
+    return _judge(recorded, options)
+
+
+def _judge(recorded: "Recorded", options: RunOptions) -> int:
+    from cotenant.cli import output
+    from cotenant.run_dir.reader import read
+    from cotenant.run_dir.summary_file import write_summary
+    from cotenant.verdict.summary import exit_code, judge, to_json
+
+    recording = read(recorded.run_dir)
+    summary = judge(recording, flags.judge_options(options.judging))
+    write_summary(recorded.run_dir, to_json(summary))
+    output.show_summary(summary, recording.manifest)
+    if recorded.why is not None:
+        output.stderr_console().print(f"stopped: {recorded.why}", markup=False, soft_wrap=True)
+    output.stderr_console().print(f"run    {recorded.run_dir}", markup=False, soft_wrap=True)
+    if options.json:
+        output.print_summary_json(summary)
+    return exit_code(summary, options.judging.inconclusive)
+
+
+def _check_gates(scenario: "Scenario", device_kind: str) -> None:
+    """A gate that names no metric is found before anything is started. Raises UserError."""
+    from cotenant.records import TABLES, Recording
+    from cotenant.scenario.load import dump
+    from cotenant.verdict.gates import resolve
+    from cotenant.verdict.plan import read_plan
+
+    manifest = {"scenario": dump(scenario), "device": {"kind": device_kind}}
+    nothing = {name: schema.empty_table() for name, schema in TABLES.items()}
+    resolve(scenario.gate, read_plan(Recording(manifest=manifest, tables=nothing)))

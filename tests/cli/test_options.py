@@ -3,15 +3,15 @@
 import sys
 from dataclasses import FrozenInstanceError
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cotenant.cli import serve
+from cotenant.cli import run as run_command
+from cotenant.cli import run, serve
 from cotenant.cli.main import make_app
 from cotenant.cli.options import JudgeFlags, judge_options, scenario_overrides
-from cotenant.conductor import run as conductor_run
-from cotenant.conductor.options import RunOptions
+from cotenant.cli.run import RunOptions
+from cotenant.cli.run import RunOptions
 from cotenant.scenario.load import load
 from cotenant.verdict.summary import JudgeOptions
 
@@ -30,7 +30,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
         options.append(given)
         return 3
 
-    monkeypatch.setattr(conductor_run, "run", remember)
+    monkeypatch.setattr(run_command, "run", remember)
     return options
 
 
@@ -42,14 +42,12 @@ def test_run_without_flags_leaves_everything_to_the_scenario(seen: list[RunOptio
             overrides=(),
             out=Path("runs"),
             quick=False,
-            judge=JudgeOptions(),
-            inconclusive=None,
-            mqtt_url=None,
+            judging=JudgeFlags(),
             json=False,
         )
     ]
     with pytest.raises(FrozenInstanceError):
-        seen[0].quick = True  # type: ignore[misc]
+        setattr(seen[0], "quick", True)  # noqa: B010 - mypy forbids the plain form, which is the point
 
 
 def test_every_flag_of_run_arrives(seen: list[RunOptions], tmp_path: Path) -> None:
@@ -76,8 +74,9 @@ def test_every_flag_of_run_arrives(seen: list[RunOptions], tmp_path: Path) -> No
         inconclusive="fail",
     )
     (options,) = seen
-    assert options.judge == judge
-    assert (options.out, options.quick, options.json, options.inconclusive) == (tmp_path, True, True, "fail")
+    assert judge_options(options.judging) == judge
+    assert (options.out, options.quick, options.json) == (tmp_path, True, True)
+    assert options.judging.inconclusive == "fail"
     assert options.overrides[:2] == ("seed=1", "gate=[face]")
     scenario = load("all-together", options.overrides)
     assert (scenario.seed, scenario.lookahead_ns, scenario.decision) == (1, 400_000_000, "point")
@@ -107,7 +106,12 @@ def test_a_lookahead_survives_its_way_through_the_scenario(lookahead_ns: int) ->
 def test_serve_becomes_the_server(
     arguments: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[Any] = []
-    monkeypatch.setattr(serve, "replace_process", lambda line: seen.append(line) or 0)
+    seen: list[list[str]] = []
+
+    def remember(line: list[str]) -> int:
+        seen.append(line)
+        return 0
+
+    monkeypatch.setattr(serve, "replace_process", remember)
     assert ran(["serve", *arguments]) == 0
     assert seen == [[sys.executable, "-m", "cotenant.tenants.builtin.server", *expected]]

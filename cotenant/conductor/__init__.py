@@ -1,0 +1,1 @@
+"""The conductor: composes scenario, tenants, load, observers and run directory into one run."""

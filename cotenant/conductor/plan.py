@@ -1,0 +1,77 @@
+"""The ladder as arithmetic: which windows a run walks through, in which order, and how long that takes."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotenant.records import AGAIN_SUFFIX, SOLO_PREFIX
+from cotenant.scenario.schema import Scenario, Stage
+
+# What a window costs beside settle and measure: the last utterance followed to its end, and the drain.
+TAIL_ESTIMATE_NS = 5_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One measured window of a run: a stage, a solo reference, or the baseline once more."""
+
+    stage: str
+    round: int
+    loads: tuple[str, ...]
+    measure_ns: int
+    settle_ns: int
+
+    @property
+    def estimate_ns(self) -> int:
+        return self.settle_ns + self.measure_ns + TAIL_ESTIMATE_NS
+
+
+def used_loads(scenario: Scenario) -> tuple[str, ...]:
+    """The loads that at least one stage runs, in the order of the scenario."""
+    wanted = {load for stage in scenario.stages for load in stage.load}
+    return tuple(name for name in scenario.load if name in wanted)
+
+
+def used_tenants(scenario: Scenario) -> tuple[str, ...]:
+    """The tenants that at least one used load talks to, in the order of the scenario."""
+    wanted = {scenario.load[load].tenant for load in used_loads(scenario)}
+    return tuple(name for name in scenario.tenants if name in wanted)
+
+
+def windows(scenario: Scenario) -> tuple[Window, ...]:
+    """Solo references, then every round of stages (`shuffled`: seeded), then the baseline again.
+
+    Takes a resolved scenario (no `auto` left in it).
+    """
+    timing = scenario.timing
+
+    def window(stage: str, round_: int, loads: Sequence[str], measure_ns: int) -> Window:
+        return Window(
+            stage=stage, round=round_, loads=tuple(loads), measure_ns=measure_ns, settle_ns=timing.settle_ns
+        )
+
+    solo_ns, measure_ns = _resolved_ns(timing.solo_ns), _resolved_ns(timing.measure_ns)
+    plan = [
+        window(SOLO_PREFIX + load, 0, [load], solo_ns)
+        for load in used_loads(scenario)
+        if scenario.load[load].kind != "voices" and solo_ns > 0
+    ]
+    for round_ in range(timing.rounds):
+        plan += [window(s.name, round_, s.load, measure_ns) for s in _ordered(scenario, round_)]
+    baseline = next((stage for stage in scenario.stages if stage.baseline), None)
+    if baseline is not None:
+        plan.append(window(baseline.name + AGAIN_SUFFIX, 0, baseline.load, measure_ns))
+    return tuple(plan)
+
+
+def _ordered(scenario: Scenario, round_: int) -> list[Stage]:
+    stages = list(scenario.stages)
+    if scenario.timing.order == "shuffled":
+        random.Random(f"{scenario.seed}/{round_}").shuffle(stages)
+    return stages
+
+
+def _resolved_ns(value: int | str) -> int:
+    if isinstance(value, str):
+        raise TypeError("plan.windows takes a resolved scenario")
+    return value

@@ -1,0 +1,174 @@
+"""From a resolved scenario to a recorded run directory; nothing is judged here."""
+
+import asyncio
+import errno
+import importlib.metadata
+import os
+import platform
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from cotenant import __version__
+from cotenant.conductor import preflight
+from cotenant.conductor.ladder import LadderStopped, Run, climb
+from cotenant.conductor.plan import windows
+from cotenant.errors import CouldNotRun, ExitCode
+from cotenant.live.progress import Progress
+from cotenant.records import SCHEMA_VERSION
+from cotenant.run_dir import manifest
+from cotenant.run_dir.writer import RunWriter
+from cotenant.scenario.load import dump
+from cotenant.scenario.schema import Scenario
+
+AUDIO_LIMIT_BYTES = 500_000_000
+_VERSIONS = ("torch", "numpy", "pyarrow", "aiohttp", "h11", "uvloop")
+
+Status = Literal["complete", "interrupted", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """How a recording ended: `why` unless it is complete, `signal` where one interrupted it."""
+
+    run_dir: Path
+    status: Status
+    why: str | None = None
+    signal: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The code to end with whatever the verdict is; None where the verdict decides."""
+        if self.signal is not None:
+            return ExitCode.TERMINATED if self.signal == signal.SIGTERM else ExitCode.INTERRUPTED
+        return None
+
+
+def record(
+    scenario: Scenario,
+    *,
+    device: preflight.Device,
+    out: Path,
+    make_progress: Callable[[], Progress],
+) -> Recorded:
+    """Runs a resolved scenario and leaves a run directory in `out`, whatever happens.
+
+    Raises UserError and CouldNotRun; with the latter the run directory, where it was made, has the status
+    `failed`.
+    """
+    preflight.check_memory(scenario, available_bytes=preflight.available_memory_bytes())
+    started = datetime.now(UTC)
+    run_id = f"{started:%Y-%m-%dT%H-%M-%SZ}-{scenario.name}"
+    run_dir = preflight.make_run_dir(out, run_id)
+    facts = _manifest(scenario, device, run_dir.name)
+    try:
+        (run_dir / "logs").mkdir()
+        manifest.write(run_dir, facts)
+        writer = RunWriter(run_dir, "conductor", audio_limit_bytes=None)
+    except OSError as error:
+        raise _disk_error(run_dir, error) from None
+    progress = make_progress()
+    run = Run(
+        scenario=scenario,
+        device=device,
+        run_dir=run_dir,
+        run_id=run_dir.name,
+        writer=writer,
+        progress=progress,
+        audio_limit_bytes=AUDIO_LIMIT_BYTES,
+    )
+    recorded = Recorded(run_dir=run_dir, status="failed", why="an error of cotenant's own")
+    try:
+        recorded = _climb_until_signal(run)
+        writer.close()
+    except CouldNotRun as error:
+        recorded = Recorded(run_dir=run_dir, status="failed", why=str(error))
+        raise
+    except OSError as error:
+        failure = _disk_error(run_dir, error)
+        recorded = Recorded(run_dir=run_dir, status="failed", why=str(failure))
+        raise failure from error
+    finally:
+        progress.close()
+        _finish(run_dir, {**facts, "status": recorded.status, "error": recorded.why})
+    return recorded
+
+
+def _climb_until_signal(run: Run) -> Recorded:
+    """Runs the ladder; the first INT or TERM stops it in order, the second ends the process at once."""
+    seen: list[int] = []
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def interrupt(number: int) -> None:
+            if seen:
+                # The reaper's pipe closes with us: it ends everything that we started.
+                run.progress.close()
+                os._exit(ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED)
+            seen.append(number)
+            run.progress.line("stopping (once more ends at once) ...")
+            task.cancel()
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupt, number)
+        await climb(run)
+
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        return Recorded(run_dir=run.run_dir, status="interrupted", why="interrupted", signal=seen[0])
+    except LadderStopped as stopped:
+        return Recorded(run_dir=run.run_dir, status="failed", why=str(stopped))
+    return Recorded(run_dir=run.run_dir, status="complete")
+
+
+def _finish(run_dir: Path, facts: Mapping[str, Any]) -> None:
+    try:
+        manifest.write(run_dir, facts)
+    except OSError as error:
+        # On a full disk the first manifest stays: it says `running`, which no reader takes for complete.
+        if error.errno != errno.ENOSPC:
+            raise
+
+
+def _disk_error(run_dir: Path, error: OSError) -> CouldNotRun:
+    if error.errno == errno.ENOSPC:
+        return CouldNotRun(f"the disk that holds {run_dir} is full; free some space and run again")
+    return CouldNotRun(f"cannot write to {run_dir}: {error.strerror or error}")
+
+
+def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict[str, Any]:
+    mono_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": manifest.TOOL,
+        "run_id": run_id,
+        "status": "running",
+        "error": None,
+        "scenario": dump(scenario),
+        "seed": scenario.seed,
+        "started_wall_ns": wall_ns,
+        "anchor": {"mono_ns": mono_ns, "wall_ns": wall_ns},
+        "device": {"kind": device.kind, "name": device.name, "cpu_count": device.cpu_count},
+        "versions": {"cotenant": __version__, "python": platform.python_version(), **_package_versions()},
+        "host": {"system": platform.system(), "kernel": platform.release(), "machine": platform.machine()},
+        "stages": [{"name": window.stage, "round": window.round} for window in windows(scenario)],
+        "calibration": {},
+    }
+
+
+def _package_versions() -> dict[str, str]:
+    versions = {}
+    for name in _VERSIONS:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
