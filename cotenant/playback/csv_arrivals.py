@@ -75,7 +75,7 @@ def read_arrivals(data: bytes, *, give_up_ns: int | None, source: str) -> CsvStr
 
 
 def read_frames(data: bytes, voices: CsvStreams, *, source: str) -> dict[str, CsvFrames]:
-    """Columns `arrival_ms` (the clock of the voices' file), `media_ms` and, if there, `stream`: frames by stream.
+    """Columns `arrival_ms` (the clock of the voices' file), `media_ms` and, if there, `stream`.
 
     Without a column `stream` the voices must be one. Raises UserError with the row that is wrong, and for a
     stream that the voices do not have.

@@ -1,4 +1,4 @@
-"""CSV text -> columns of exact nanoseconds and of words: fast where all is well, by the row where it is not."""
+"""CSV text -> columns of exact nanoseconds and of words: fast where all is well, by the row where not."""
 
 import csv
 import io
@@ -20,6 +20,9 @@ from cotenant.units import NS_PER_MS
 _FLOAT_IS_EXACT_NS: Final = 2.0**51
 # Arrivals and sums of durations are kept below this, so that no later sum leaves int64.
 LARGEST_NS: Final = 2**61
+
+# What is looked at in one go when something is wrong.
+_PIECE_BYTES: Final = 1 << 22
 
 _BOM: Final = b"\xef\xbb\xbf"
 _NUMBER: Final = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -58,6 +61,16 @@ class _Layout:
     line: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Some whole lines of the data, and the numbers of the first row and line in it."""
+
+    begin: int
+    stop: int
+    row: int
+    line: int
+
+
 def read_columns(
     data: bytes, times: Sequence[str], words: Mapping[str, frozenset[str] | None], *, source: str
 ) -> Columns:
@@ -76,8 +89,13 @@ def read_columns(
             times_ns={name: none for name in times},
             words={name: Words(codes=none, values=()) for name in layout.words},
         )
-    columns = _read_fast(data, layout)
-    return _read_by_row(data, layout, source) if columns is None else columns
+    body = _Piece(begin=layout.body_at, stop=len(data), row=1, line=layout.line)
+    columns = _read_fast(data, layout, body)
+    if columns is None:
+        for piece in _suspects(data, layout):
+            _read_by_row(data, layout, piece, source)
+        columns = _read_by_row(data, layout, body, source)
+    return columns
 
 
 def _layout(
@@ -98,7 +116,7 @@ def _layout(
         .decode("utf-8", "replace")
         .replace("\0", "\N{REPLACEMENT CHARACTER}")
     )
-    header = [name.strip() for name in next(csv.reader([text]), [])]
+    header = [name.strip().strip('"') for name in next(csv.reader([text]), [])]
     for name in times:
         if name not in header:
             found = ascii(", ".join(header))[:200]
@@ -117,14 +135,35 @@ def _layout(
     )
 
 
-def _read_fast(data: bytes, layout: _Layout) -> Columns | None:
+def _suspects(data: bytes, layout: _Layout) -> Iterator[_Piece]:
+    """The pieces of which some row needs a closer look: what is wrong is found without a slow pass over all.
+
+    None where a field may span lines, for then no piece has whole rows for certain.
+    """
+    if b'"' in data[layout.body_at :]:
+        return
+    begin, row, line = layout.body_at, 1, layout.line
+    while begin < len(data):
+        stop = data.find(b"\n", min(begin + _PIECE_BYTES, len(data))) + 1 or len(data)
+        piece = _Piece(begin=begin, stop=stop, row=row, line=line)
+        columns = _read_fast(data, layout, piece)
+        if columns is None:
+            yield piece
+            row += sum(1 for _ in _rows(data, piece, ""))
+        else:
+            row += columns.rows
+        line += sum(1 for _ in _LINE_END.finditer(data, begin, stop))
+        begin = stop
+
+
+def _read_fast(data: bytes, layout: _Layout, piece: _Piece) -> Columns | None:
     """All at once; None where any row needs a closer look."""
     names = [f"c{number}" for number in range(layout.width)]
     wanted = {names[at]: pa.float64() for at in layout.times.values()}
     wanted |= {names[at]: pa.dictionary(pa.int32(), pa.string()) for at in layout.words.values()}
     try:
         table = pa_csv.read_csv(
-            pa.BufferReader(pa.py_buffer(data)[layout.body_at :]),
+            pa.BufferReader(pa.py_buffer(data)[piece.begin : piece.stop]),
             read_options=pa_csv.ReadOptions(column_names=names, block_size=1 << 24),
             convert_options=pa_csv.ConvertOptions(
                 column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False
@@ -160,13 +199,13 @@ def _may_be(word: str, allowed: frozenset[str] | None) -> bool:
     return bool(word) if allowed is None else word in allowed
 
 
-def _read_by_row(data: bytes, layout: _Layout, source: str) -> Columns:
+def _read_by_row(data: bytes, layout: _Layout, piece: _Piece, source: str) -> Columns:
     """The same, one row after the other: finds the first that is wrong, or parses what needs decimals."""
     times: dict[str, list[int]] = {name: [] for name in layout.times}
     codes: dict[str, list[int]] = {name: [] for name in layout.words}
     numbers: dict[str, dict[str, int]] = {name: {} for name in layout.words}
     row = 0
-    for row, (line, fields) in enumerate(_rows(data, layout, source), start=1):
+    for row, (line, fields) in enumerate(_rows(data, piece, source), start=piece.row):
         where = f"{source}, row {row} (line {line})"
         if len(fields) != layout.width:
             raise UserError(f"{where}: {len(fields)} fields, but the first line names {layout.width} columns")
@@ -178,7 +217,7 @@ def _read_by_row(data: bytes, layout: _Layout, source: str) -> Columns:
                 raise UserError(f"{where}: {name} is {_shown(word)}{_choices(layout.allowed[name])}")
             codes[name].append(numbers[name].setdefault(word, len(numbers[name])))
     return Columns(
-        rows=row,
+        rows=max(0, row - piece.row + 1),
         times_ns={name: np.array(values, np.int64) for name, values in times.items()},
         words={
             name: Words(codes=np.array(values, np.int64), values=tuple(numbers[name]))
@@ -187,20 +226,19 @@ def _read_by_row(data: bytes, layout: _Layout, source: str) -> Columns:
     )
 
 
-def _rows(data: bytes, layout: _Layout, source: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(data: bytes, piece: _Piece, source: str) -> Iterator[tuple[int, list[str]]]:
     """(Line in the file, fields) of every row that is not blank."""
-    body = io.BytesIO(data)
-    body.seek(layout.body_at)
+    body = io.BytesIO(data[piece.begin : piece.stop])
     reader = csv.reader(io.TextIOWrapper(body, "utf-8", "surrogateescape", newline=""))
     while True:
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            raise UserError(f"{source}, line {layout.line + reader.line_num - 1}: {error}") from None
+            raise UserError(f"{source}, line {piece.line + reader.line_num - 1}: {error}") from None
         if fields is None:
             return
         if len(fields) > 1 or (fields and fields[0].strip()):
-            yield layout.line + reader.line_num - 1, fields
+            yield piece.line + reader.line_num - 1, fields
 
 
 def _exact_ns(text: str, name: str, where: str) -> int:
