@@ -12,14 +12,18 @@ def command() -> int:
 def overview() -> str:
     """The four lists as text."""
     from cotenant.scenario.load import load, packaged_names
-    from cotenant.scenario.schema import GATE_PROFILES, PROTOCOLS, SHAPES
+    from cotenant.scenario.schema import PROTOCOLS, SHAPES
+    from cotenant.verdict.profiles import PROFILES
 
     scenarios = {name: load(name).about for name in packaged_names()}
     sections = {
         "scenarios (cotenant run NAME)": scenarios,
         "shapes of the built-in servers": _joined(SHAPES),
         "protocols": _joined(PROTOCOLS),
-        "gate profiles": {name: "" for name in GATE_PROFILES},
+        "gate profiles": {
+            name: "\n".join(f"{limit.metric} {limit.op} {limit.limit:g}" for limit in profile.limits)
+            for name, profile in PROFILES.items()
+        },
     }
     return "\n\n".join(f"{title}\n{_lines(rows)}" for title, rows in sections.items())
 
@@ -30,4 +34,5 @@ def _joined(table: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 def _lines(rows: Mapping[str, str]) -> str:
     width = max(len(name) for name in rows)
-    return "\n".join(f"  {name:<{width}}  {text}".rstrip() for name, text in rows.items())
+    indent = " " * (width + 4)
+    return "\n".join(f"  {name:<{width}}  {text}".replace("\n", "\n" + indent) for name, text in rows.items())

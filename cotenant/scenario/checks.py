@@ -3,16 +3,18 @@
 On plain data, because they are told together with the errors of single fields: there is no model then.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from cotenant.scenario.schema import GATE_OPS, GATE_PROFILES, PROTOCOLS, SHAPES
-from cotenant.scenario.values import AUTO
+from cotenant.scenario.schema import GATE_PROFILES, PROTOCOLS, SHAPES
+from cotenant.scenario.values import AUTO, limit
 from cotenant.scenario.yaml_text import Path
 
 Found = tuple[Path, str]
 
+_GATE_RE: Final = re.compile(r"\s*[A-Za-z0-9_.-]+\s*(?:<=|>=|<|>)\s*([^\s<>=].*)")
 TENANT_OF_LOAD: Final = {"voices": "speech", "faces": "face", "completions": "completions"}
 _ENGINES_OF_FIELD: Final = {
     "shape": ("builtin", "auto"),
@@ -202,12 +204,9 @@ def _gates(data: Mapping[str, Any]) -> Iterator[Found]:
     gates, stages = data.get("gate"), data.get("stages")
     names = [s.get("name") for s in stages if isinstance(s, Mapping)] if isinstance(stages, list) else []
     for index, gate in enumerate(gates if isinstance(gates, list) else []):
-        if isinstance(gate, str) and gate not in GATE_PROFILES and not any(op in gate for op in GATE_OPS):
-            yield (
-                ("gate", index),
-                f"there is no gate profile {gate!r}; {nearest(gate, GATE_PROFILES)}, "
-                "or write a limit, as in 'speech.ttfa_ms.p95 <= 500ms'",
-            )
+        if isinstance(gate, str) and gate not in GATE_PROFILES:
+            for message in _gate_text(gate):
+                yield ("gate", index), message
         wanted = gate.get("stages") if isinstance(gate, Mapping) else None
         for position, name in enumerate(wanted if isinstance(wanted, list) else []):
             if name not in names:
@@ -215,3 +214,15 @@ def _gates(data: Mapping[str, Any]) -> Iterator[Found]:
                     ("gate", index, "stages", position),
                     f"there is no stage {name!r}; {nearest(name, [str(n) for n in names])}",
                 )
+
+
+def _gate_text(gate: str) -> Iterator[str]:
+    match = _GATE_RE.fullmatch(gate)
+    if match is None:
+        example = "or write a limit, as in 'speech.ttfa_ms.p95 <= 500ms'"
+        yield f"there is no gate profile {gate[:60]!r}; {nearest(gate, GATE_PROFILES)}, {example}"
+        return
+    try:
+        limit(match[1])
+    except ValueError as error:
+        yield str(error)

@@ -28,8 +28,8 @@ from cotenant.scenario.values import (
     whole,
 )
 
-GATE_PROFILES: Final = ("voice", "face")
-GATE_OPS: Final = ("<=", ">=", "<", ">")
+GATE_PROFILES: Final = ("voice", "voice-strict", "face", "llm")
+DEFAULT_GATES: Final = ("voice", "face")
 PROTOCOLS: Final[dict[str, tuple[str, ...]]] = {
     "speech": ("openai",),
     "face": ("cotenant",),
@@ -178,7 +178,7 @@ GateItem = Annotated[
 
 
 def _default_gates() -> list[str | Gate]:
-    return list(GATE_PROFILES)
+    return list(DEFAULT_GATES)
 
 
 class Scenario(_Model):

@@ -17,6 +17,9 @@ from cotenant import units
 Auto = Literal["auto"]
 AUTO: Final = "auto"
 NAME_RE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+LIMIT_RE: Final = re.compile(
+    r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?\s*(ns|us|ms|s|m|h|%|k|Ki|M|Mi|G|Gi|/ms|/s|/m|/h)?"
+)
 _DEVICE_RE: Final = re.compile(r"auto|cpu|cuda:\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,64}")
 _ENV_RE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -130,12 +133,15 @@ def _environment_name(value: str) -> str:
     return value
 
 
-def _number(value: object) -> float | str:
+def limit(value: object) -> float | str:
+    """A gate's limit, as a number or as text with the unit; the unit's meaning is the metric's affair."""
+    right = "write a number, a duration, a share or a rate, as in 0.95, 500ms, 95 % or 20/s"
     if isinstance(value, str):
-        units.parse_duration_ns(value)
-        return value
+        if LIMIT_RE.fullmatch(value.strip()) is None:
+            raise ValueError(f"{_shown(value)} is not a limit; {right}")
+        return value.strip()
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{_shown(value)} is not a limit; write a number, or a duration as in 500ms")
+        raise ValueError(f"{_shown(value)} is not a limit; {right}")
     return float(value)
 
 
@@ -166,7 +172,7 @@ Device = Annotated[StrictStr, AfterValidator(_device)]
 Url = Annotated[StrictStr, AfterValidator(_url)]
 EnvName = Annotated[StrictStr, AfterValidator(_environment_name)]
 Text = Annotated[str | list[str], PlainValidator(_text)]
-Limit = Annotated[float | str, PlainValidator(_number)]
+Limit = Annotated[float | str, PlainValidator(limit)]
 
 
 def settled(value: int | Auto) -> int:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli import run as run_command
-from cotenant.cli import run, serve
+from cotenant.cli import serve
 from cotenant.cli.main import make_app
 from cotenant.cli.options import JudgeFlags, judge_options, scenario_overrides
-from cotenant.cli.run import RunOptions
 from cotenant.cli.run import RunOptions
 from cotenant.scenario.load import load
 from cotenant.verdict.summary import JudgeOptions

@@ -175,3 +175,19 @@ def test_the_data_folder_is_found_and_others_are_not(tmp_path: Path) -> None:
     assert (data_dir("scenarios") / "all-together.yaml").is_file()
     with pytest.raises(KeyError):
         data_dir("../etc")
+
+
+def test_the_profiles_that_a_scenario_may_name_are_those_there_are() -> None:
+    from cotenant.scenario.schema import DEFAULT_GATES, GATE_PROFILES
+    from cotenant.verdict.profiles import PROFILES
+
+    assert set(GATE_PROFILES) == set(PROFILES)
+    assert set(DEFAULT_GATES) <= set(PROFILES)
+
+
+@pytest.mark.parametrize("limit", [0, 0.95, "500ms", "-100ms", "95 %", "20/s", "32k", "1e-3"])
+def test_a_limit_may_have_a_unit(limit: float | str) -> None:
+    data = dump(load("tts-alone"))
+    data["gate"] = [{"metric": "speech.x", "op": "<=", "limit": limit}, f"speech.x <= {limit}"]
+    scenario = parse(data)
+    assert parse(dump(scenario)) == scenario

@@ -143,7 +143,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
         (
             "gate: [voice]",
             "gate: [{metric: a, op: <, limit: x}]",
-            "gate[0].limit (line 14): 'x' is not a duration",
+            "gate[0].limit (line 14): 'x' is not a limit",
         ),
         (
             "gate: [voice]",
