@@ -1,4 +1,4 @@
-"""The LLM's engine: continuous batching with chunked prefill, one loop of steps of a bounded number of tokens."""
+"""The LLM's engine: continuous batching with chunked prefill, each step of a bounded number of tokens."""
 
 from bisect import bisect_left
 from collections import Counter, deque
@@ -42,7 +42,7 @@ class Sequence:
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """What the engine has done so far, for `/metrics`. `step_tokens` counts steps by bucket of their tokens."""
+    """What the engine has done so far. `step_tokens` counts steps by bucket of their tokens."""
 
     prompt_tokens: int = 0
     generation_tokens: int = 0
@@ -53,7 +53,7 @@ class Counters:
 
 
 class LlmEngine:
-    """Each step: one token for every sequence that decodes, then prompts in order of arrival, as far as it goes."""
+    """Each step: a token for every sequence that decodes, then prompts by arrival, as far as it goes."""
 
     def __init__(self, model: CausalLm, sizes: LlmSizes) -> None:
         self.model, self.sizes = model, sizes
@@ -114,7 +114,7 @@ class LlmEngine:
         self._running.remove(sequence)
 
     def _schedule(self) -> list[tuple[Sequence, int]]:
-        """(sequence, new tokens), those that decode first and by slot, so that neighbours attend in one call."""
+        """(sequence, new tokens): first those that decode, by slot, so that neighbours attend in one call."""
         decoding = sorted((one for one in self._running if not one.prefilling), key=lambda one: one.slot)
         scheduled = [(one, 1) for one in decoding[: self.sizes.step_tokens]]
         budget = self.sizes.step_tokens - len(scheduled)

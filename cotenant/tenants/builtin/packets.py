@@ -24,7 +24,7 @@ class PacketPolicy:
 
 
 def parse(text: str) -> PacketPolicy:
-    """`{"first": 1, "steady": 4, "ramp": [2, 2]}` -> the policy. Raises UserError with what would be right."""
+    """`{"first": 1, "steady": 4, "ramp": [2, 2]}` -> the policy. Raises UserError that says what is right."""
     right = 'write {"first": 1, "steady": 4, "ramp": [2, 2]} with whole numbers of frames from 1 to 1000'
     try:
         found = json.loads(text)

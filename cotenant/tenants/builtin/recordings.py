@@ -30,8 +30,8 @@ class Recordings:
     def speech_for(self, text: str) -> Samples:
         """s16 samples at 24 kHz. A sentence that was recorded gives exactly its recording.
 
-        Any other text gives recordings one after another, beginning with one that the text picks, cut at the length
-        that its characters take at the recordings' own pace; never empty.
+        Any other text gives recordings one after another, beginning with one that the text picks, cut at
+        the length that its characters take at the recordings' own pace; never empty.
         """
         text = text.strip()
         if text in self._files:

@@ -20,8 +20,8 @@ class Runtime:
 def before_torch() -> None:
     """Settings that must stand before torch is first imported.
 
-    Idle threads of torch's pool sleep at once: a pool that spins would take the CPU from the co-tenants and from
-    itself, which is no contention that a service under test would show.
+    Idle threads of torch's pool sleep at once: a pool that spins would take the CPU from the co-tenants and
+    from itself, which is no contention that a service under test would show.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -30,7 +30,7 @@ def before_torch() -> None:
 def prepare(runtime: Runtime, cpu_threads: int) -> "tuple[torch.device, torch.dtype]":
     """Sets torch up in the calling thread. Returns the device and the precision for it.
 
-    32-bit floats on a CPU: half precision is fast only on CPUs with matrix units for it and slow on all others.
+    32-bit floats on a CPU: half precision is fast only where a CPU has matrix units for it.
     """
     import torch
 

@@ -46,27 +46,28 @@ class Mailbox(Generic[T]):
 class StepLoop(Generic[E]):
     """Builds an engine in a thread of its own and steps it while there is work.
 
-    `on_failure` is called in that thread, once, with what a step or the building raised; the loop has then ended.
+    Both callbacks are called in that thread: `on_ready` once the engine stands, `on_failure` with what the
+    building or a step raised; the loop has then ended.
     """
 
-    def __init__(self, build: Callable[[], E], on_failure: Callable[[BaseException], None]) -> None:
-        self._build, self._on_failure = build, on_failure
+    def __init__(
+        self,
+        build: Callable[[], E],
+        *,
+        on_ready: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._build, self._on_ready, self._on_failure = build, on_ready, on_failure
         self._work = threading.Condition()
         self._posted: list[Callable[[E], None]] = []
         self._stopping = False
         self._engine: E | None = None
-        self._ready = threading.Event()
         self.failed = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread; `wait_ready` returns when the engine stands."""
+        """Starts the thread."""
         self._thread.start()
-
-    def wait_ready(self) -> bool:
-        """Blocks until the engine is built (True) or could not be (False)."""
-        self._ready.wait()
-        return not self.failed
 
     @property
     def active(self) -> int:
@@ -98,11 +99,10 @@ class StepLoop(Generic[E]):
     def _run(self) -> None:
         try:
             self._engine = self._build()
-            self._ready.set()
+            self._on_ready()
             self._loop(self._engine)
         except BaseException as error:  # noqa: BLE001 - a dead engine must be told, whatever killed it
             self.failed = True
-            self._ready.set()
             self._on_failure(error)
 
     def _loop(self, engine: E) -> None:

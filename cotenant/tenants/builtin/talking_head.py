@@ -85,8 +85,8 @@ class HeadModel(nn.Module):
 class HeadEngine:
     """Sessions take turns, one piece of work each: a clip's features and motion, or one frame.
 
-    A clip is what one run of the audio encoder (200 ms) covers. Its work begins when its audio and the encoder's
-    look-ahead have arrived; its frames then follow one another, a burst as Ditto makes it.
+    A clip is what one run of the audio encoder (200 ms) covers. Its work begins when its audio and the
+    encoder's look-ahead have arrived; its frames then follow one another, a burst as Ditto makes it.
     """
 
     def __init__(self, model: HeadModel) -> None:

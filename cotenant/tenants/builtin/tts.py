@@ -1,4 +1,4 @@
-"""The voice's engine: utterances step together, one codec frame (80 ms) each a step, and go out in packets."""
+"""The voice's engine: utterances step together, a codec frame (80 ms) each, and go out in packets."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ class Utterance:
     made: int = 0
     sent: int = 0
     due: int = 0
-    sizes: Iterator[int] = iter(())
+    sizes: Iterator[int] = field(default_factory=lambda: iter(()))
     codes: list[Tensor] = field(default_factory=list)
     text_left: deque[Tensor] = field(default_factory=deque)
     next_input: Tensor | None = None
@@ -79,7 +79,7 @@ class TtsEngine:
         self._waiting.append(utterance)
 
     def step(self) -> bool:
-        """One frame for each utterance: talker, code 0, the further codes, and the packets that are then due."""
+        """One frame for each utterance: talker, code 0, the further codes, then the packets that are due."""
         with torch.inference_mode():
             self._drop_cancelled()
             while self._waiting and self._cache.free_slots:
@@ -102,7 +102,10 @@ class TtsEngine:
     def _start(self, utterance: Utterance) -> None:
         """The prompt's forward: role tokens, then one text token; the others join the frames one by one."""
         talker = self.model.talker
-        tokens = [*range(self.sizes.role_tokens), *text_tokens(utterance.text, self.sizes.talker.text_vocabulary)]
+        tokens = [
+            *range(self.sizes.role_tokens),
+            *text_tokens(utterance.text, self.sizes.talker.text_vocabulary),
+        ]
         embedded = talker.embed_text(torch.tensor(tokens, device=self._device))
         prompt = embedded[: self.sizes.role_tokens + 1]
         utterance.text_left = deque(embedded[self.sizes.role_tokens + 1 :])
@@ -129,7 +132,7 @@ class TtsEngine:
             one.next_input = summed[row] + (one.text_left.popleft() if one.text_left else model.pad)
 
     def _send_packets(self) -> None:
-        """Decodes what is due, packets of one length together, each with its frames of context to the left."""
+        """Decodes what is due, packets of one length together, each with its context to the left."""
         due = [one for one in self._running if one.made == one.due]
         groups: dict[int, list[Utterance]] = {}
         for one in due:

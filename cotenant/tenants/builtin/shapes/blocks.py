@@ -1,4 +1,4 @@
-"""The decoder-only transformer under the talker, the code predictor and the LLM: RMSNorm, GQA with RoPE, SwiGLU."""
+"""The decoder-only transformer of talker, code predictor and LLM: RMSNorm, GQA with RoPE, SwiGLU."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class DecoderSizes:
 
 
 class RmsNorm(nn.Module):
-    """y = x / sqrt(mean(x^2) + 1e-6) * weight, the mean over the last axis (Zhang and Sennrich, arXiv 1910.07467)."""
+    """y = x / sqrt(mean(x^2) + 1e-6) * weight, over the last axis (Zhang and Sennrich, arXiv 1910.07467)."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class SwiGlu(nn.Module):
 
 
 def rope_table(positions: int, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, each (positions, head_dim), of the rotary embedding (Su et al., arXiv 2104.09864)."""
+    """Cosines and sines, each (positions, head_dim), of rotary embeddings (Su et al., arXiv 2104.09864)."""
     frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
     angle = torch.outer(torch.arange(positions, dtype=torch.float32), frequency).repeat(1, 2)
     return angle.cos(), angle.sin()
@@ -87,8 +87,8 @@ class Attention(nn.Module):
     def _attend(self, span: Span, q: Tensor, k: Tensor, v: Tensor, cache: KvCache, layer: int) -> Tensor:
         """One span's rows: their keys and values go into the cache, then they attend to all of theirs.
 
-        The query heads that share a key head stand side by side as further query rows, so that the cache is read
-        once for all of them and is never expanded.
+        The query heads that share a key head stand side by side as further query rows, so that the cache is
+        read once for all of them and is never expanded.
         """
         rows, n, width = slice(span.row, span.row + span.count * span.width), span.count, span.width
         shape = (n, width, self.kv_heads, self.head_dim)

@@ -77,7 +77,8 @@ class ConvNext(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         wide = fn.gelu(self.up(self.norm(self.depthwise(x).transpose(1, 2))))
-        return x + self.down(wide).transpose(1, 2)
+        out: Tensor = x + self.down(wide).transpose(1, 2)
+        return out
 
 
 class ResidualUnit(nn.Module):
@@ -86,8 +87,11 @@ class ResidualUnit(nn.Module):
     def __init__(self, channels: int, dilation: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            Snake(channels), CausalConv(channels, channels, 7, dilation), Snake(channels), CausalConv(channels, channels, 1)
-        )  # fmt: skip
+            Snake(channels),
+            CausalConv(channels, channels, 7, dilation),
+            Snake(channels),
+            CausalConv(channels, channels, 1),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = x + self.body(x)
@@ -126,12 +130,18 @@ class CodecDecoder(nn.Module):
         latent, hidden, channels = sizes.latent, sizes.transformer.hidden, sizes.decoder_channels
         self.books = nn.Parameter(torch.randn(sizes.codebooks, sizes.codebook_size, sizes.codebook_dim // 2))
         # The first codebook and the others are summed apart, each with its own projection.
-        self.semantic, self.acoustic = (nn.Linear(sizes.codebook_dim // 2, sizes.codebook_dim) for _ in range(2))
+        self.semantic, self.acoustic = (
+            nn.Linear(sizes.codebook_dim // 2, sizes.codebook_dim) for _ in range(2)
+        )
         self.pre = CausalConv(sizes.codebook_dim, latent, 3)
         self.enter, self.leave = nn.Linear(latent, hidden), nn.Linear(hidden, latent)
         self.layers = nn.ModuleList(WindowLayer(sizes.transformer) for _ in range(sizes.transformer.layers))
         self.stretch = nn.Sequential(
-            *(part for rate in sizes.upsampling for part in (CausalUp(latent, latent, rate, rate), ConvNext(latent)))
+            *(
+                part
+                for rate in sizes.upsampling
+                for part in (CausalUp(latent, latent, rate, rate), ConvNext(latent))
+            )
         )
         blocks: list[nn.Module] = [CausalConv(latent, channels, 7)]
         for rate in sizes.rates:
@@ -141,7 +151,9 @@ class CodecDecoder(nn.Module):
         self.blocks = nn.Sequential(*blocks, Snake(channels), CausalConv(channels, 1, 7))
 
     def forward(self, codes: Tensor) -> Tensor:
-        found = self.books[torch.arange(self.sizes.codebooks, device=codes.device), codes % self.sizes.codebook_size]
+        found = self.books[
+            torch.arange(self.sizes.codebooks, device=codes.device), codes % self.sizes.codebook_size
+        ]
         x = self.semantic(found[:, :, 0]) + self.acoustic(found[:, :, 1:].sum(dim=2))
         x = self.enter(self.pre(x.transpose(1, 2)).transpose(1, 2))
         frames = x.shape[1]

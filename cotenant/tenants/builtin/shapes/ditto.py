@@ -1,7 +1,8 @@
 """The audio and motion models of a Ditto-like talking head, for any sizes (the picture's are in `portrait`).
 
-Ditto runs a streaming audio encoder for each 200 ms, then a diffusion transformer some steps (two forwards each, for
-classifier-free guidance) for each clip of motion, then warps and decodes each frame. Weights are random.
+Ditto runs a streaming audio encoder for each 200 ms, then a diffusion transformer some steps (two forwards
+each, for classifier-free guidance) for each clip of motion, then warps and decodes each frame. Weights are
+random.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,15 @@ PAST_SAMPLES = 1_920  # 3 features of 40 ms before it
 AHEAD_SAMPLES = 1_360  # 2 features after it, and 80 samples for the encoder's first convolution
 WINDOW_SAMPLES = PAST_SAMPLES + CHUNK_SAMPLES + AHEAD_SAMPLES  # 6,480: 405 ms
 FEATURES_PER_CHUNK = 5
-_CONVOLUTIONS = ((10, 5), (3, 2), (3, 2), (3, 2), (3, 2), (2, 2), (2, 2))  # kernel, stride: 320 samples a step
+_CONVOLUTIONS = (
+    (10, 5),
+    (3, 2),
+    (3, 2),
+    (3, 2),
+    (3, 2),
+    (2, 2),
+    (2, 2),
+)  # kernel, stride: 320 samples a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,11 @@ class SelfAttention(nn.Module):
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.q, self.kv, self.out = nn.Linear(hidden, hidden), nn.Linear(hidden, 2 * hidden), nn.Linear(hidden, hidden)
+        self.q, self.kv, self.out = (
+            nn.Linear(hidden, hidden),
+            nn.Linear(hidden, 2 * hidden),
+            nn.Linear(hidden, hidden),
+        )
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
         def split(part: Tensor) -> Tensor:
@@ -112,11 +125,12 @@ class AudioEncoder(nn.Module):
         steps = self.layers(self.project(self.convolutions(samples.unsqueeze(1)).transpose(1, 2)))[0]
         pairs = self.out(steps).unflatten(0, (steps.shape[0] // 2, 2)).mean(dim=1)
         past = PAST_SAMPLES * FEATURES_PER_CHUNK // CHUNK_SAMPLES
-        return pairs[past : past + FEATURES_PER_CHUNK]
+        out: Tensor = pairs[past : past + FEATURES_PER_CHUNK]
+        return out
 
 
 class FilmLayer(nn.Module):
-    """A denoiser's layer: self-attention, attention to the audio, feed-forward, each scaled and shifted by time."""
+    """A denoiser's layer: attention to itself and to the audio, feed-forward; each is scaled by the time."""
 
     def __init__(self, sizes: MotionSizes) -> None:
         super().__init__()
@@ -168,8 +182,8 @@ class MotionModel(nn.Module):
     def forward(self, features: Tensor, shown: Tensor) -> Tensor:
         """(window, feature) of audio and (window - new, motion) already shown -> (new, motion).
 
-        DDIM without noise (Song et al., arXiv 2010.02502) from pure noise; each step asks twice, with the audio
-        and without, and goes on from without + guidance * (with - without).
+        DDIM without noise (Song et al., arXiv 2010.02502) from pure noise; each step asks twice, with the
+        audio and without, and goes on from without + guidance * (with - without).
         """
         steps, kept = self.sizes.steps, shown.shape[0]
         condition = self.condition(features).unsqueeze(0)

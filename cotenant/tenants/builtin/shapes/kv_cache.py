@@ -12,8 +12,9 @@ from torch import Tensor
 class Span:
     """`count` neighbouring slots that each get `width` new tokens in this step: rows `row` and on.
 
-    `starts` are the slots' lengths before the step, `kv_len` the longest after it. `mask` is (count, width, kv_len),
-    0 or -inf, or None when every row may see all of it. `index` holds slots and positions where the starts differ.
+    `starts` are the slots' lengths before the step, `kv_len` the longest after it. `mask` is (count, width,
+    kv_len), 0 or -inf, or None when every row may see all of it. `index` holds slots and positions where
+    the starts differ.
     """
 
     row: int
@@ -35,7 +36,7 @@ class Plan:
 
 
 def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Zeros; on a CPU out of pages that cost no memory until they are written (`torch.zeros` writes them all)."""
+    """Zeros; on a CPU in pages that cost no memory until written (`torch.zeros` writes them all)."""
     if like.device.type == "cpu" and like.dtype == torch.float32:
         return torch.from_numpy(np.zeros(shape, dtype=np.float32))
     return torch.zeros(shape, dtype=like.dtype, device=like.device)
@@ -120,14 +121,21 @@ class KvCache:
             slots = torch.tensor([slot for slot, _ in run], device=like.device)
             index = (slots, torch.tensor(starts, device=like.device))
         return Span(
-            row=row, slot=run[0][0], count=len(run), width=width, starts=starts, kv_len=kv_len, mask=mask, index=index
-        )  # fmt: skip
+            row=row,
+            slot=run[0][0],
+            count=len(run),
+            width=width,
+            starts=starts,
+            kv_len=kv_len,
+            mask=mask,
+            index=index,
+        )
 
     def extend(self, layer: int, span: Span, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Stores a span's new (count, width, kv_heads, head_dim); returns its keys and values as views.
 
-        The views are (count, kv_heads, kv_len, head_dim). What a shorter neighbour has not written is masked, and
-        finite (the stores begin as zeros), so that it weighs 0.
+        The views are (count, kv_heads, kv_len, head_dim). What a shorter neighbour has not written is
+        masked, and finite (the stores begin as zeros), so that it weighs 0.
         """
         end = span.slot + span.count
         for store, new in ((self.keys[layer], keys), (self.values[layer], values)):

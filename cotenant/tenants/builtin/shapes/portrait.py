@@ -1,7 +1,8 @@
 """The picture of a talking head: key points, a 3-D warp of the portrait's features, and a decoder to RGB.
 
-The form is LivePortrait's (arXiv 2407.03168), which Ditto uses: a dense motion network over a feature volume, then a
-generator whose layers are normalised by the warped features (SPADE, arXiv 1903.07291). Weights are random.
+The form is LivePortrait's (arXiv 2407.03168), which Ditto uses: a dense motion network over a feature
+volume, then a generator whose layers are normalised by the warped features (SPADE, arXiv 1903.07291).
+Weights are random.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class PortraitSizes:
     @property
     def pixels(self) -> int:
         """Pixels along one side of the picture."""
-        return self.grid * 2**self.doublings
+        return self.grid << self.doublings
 
 
 class Stitcher(nn.Module):
@@ -47,7 +48,7 @@ class Stitcher(nn.Module):
 
 
 class DenseMotion(nn.Module):
-    """Key points, source and driving -> where each cell of the volume comes from: (1, depth, grid, grid, 3)."""
+    """Source and driving key points -> whence each cell of the volume comes: (1, depth, grid, grid, 3)."""
 
     def __init__(self, sizes: PortraitSizes) -> None:
         super().__init__()
@@ -79,7 +80,8 @@ class DenseMotion(nn.Module):
         half = fn.avg_pool3d(fn.relu(self.down(x)), (1, 2, 2))
         deep = fn.interpolate(fn.relu(self.deep(half)), scale_factor=(1.0, 2.0, 2.0))
         weights = torch.softmax(self.mask(torch.cat((fn.relu(self.up(deep)), x), dim=1)), dim=1)
-        return (weights.squeeze(0).unsqueeze(-1) * flows).sum(dim=0, keepdim=True)
+        out: Tensor = (weights.squeeze(0).unsqueeze(-1) * flows).sum(dim=0, keepdim=True)
+        return out
 
 
 class Warp(nn.Module):
@@ -112,7 +114,8 @@ class Spade(nn.Module):
     def forward(self, x: Tensor, label: Tensor) -> Tensor:
         label = fn.interpolate(label, size=x.shape[-2:])
         scale, shift = self.scale_shift(fn.relu(self.shared(label))).chunk(2, dim=1)
-        return fn.instance_norm(x) * (1 + scale) + shift
+        out: Tensor = fn.instance_norm(x) * (1 + scale) + shift
+        return out
 
 
 class SpadeBlock(nn.Module):
@@ -138,7 +141,9 @@ class FrameDecoder(nn.Module):
         super().__init__()
         label, hidden, width = sizes.channels, sizes.spade_hidden, sizes.channels
         self.enter = nn.Conv2d(label, width, 3, padding=1)
-        self.middle = nn.ModuleList(SpadeBlock(width, width, label, hidden) for _ in range(sizes.middle_blocks))
+        self.middle = nn.ModuleList(
+            SpadeBlock(width, width, label, hidden) for _ in range(sizes.middle_blocks)
+        )
         self.ups = nn.ModuleList()
         for _ in range(sizes.doublings - 1):
             self.ups.append(SpadeBlock(width, width // 2, label, hidden))

@@ -1,6 +1,7 @@
 """The parts of a Qwen3-TTS-like voice: talker, code predictor and codec decoder, for any sizes.
 
-Order and structure follow the released model's code (12.5 frames a second, 16 codes a frame); weights are random.
+Order and structure follow the released model's code (12.5 frames a second, 16 codes a frame); weights are
+random.
 """
 
 from collections.abc import Sequence

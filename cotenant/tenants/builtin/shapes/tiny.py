@@ -1,4 +1,4 @@
-"""The `tiny` sizes: every part of the true models, small enough that voice, head and LLM share two CPU cores."""
+"""The `tiny` sizes: every part of the true models, small enough for all three to share two CPU cores."""
 
 from cotenant.tenants.builtin.shapes.blocks import DecoderSizes
 from cotenant.tenants.builtin.shapes.codec import CodecSizes
@@ -36,7 +36,7 @@ TTS = TtsSizes(
 )
 
 HEAD = HeadSizes(
-    audio=AudioSizes(channels=64, hidden=128, layers=4, heads=4, intermediate=512, feature=128),
+    audio=AudioSizes(channels=64, hidden=128, layers=2, heads=4, intermediate=512, feature=128),
     motion=MotionSizes(
         motion=64,
         window=20,
@@ -44,16 +44,16 @@ HEAD = HeadSizes(
         heads=3,
         intermediate=256,
         encoder_layers=1,
-        decoder_layers=2,
-        steps=5,
+        decoder_layers=1,
+        steps=4,
     ),
     portrait=PortraitSizes(
-        key_points=10,
+        key_points=5,
         volume_channels=8,
-        depth=4,
+        depth=3,
         grid=16,
-        dense_channels=8,
-        channels=32,
+        dense_channels=4,
+        channels=16,
         spade_hidden=16,
         middle_blocks=1,
         doublings=3,

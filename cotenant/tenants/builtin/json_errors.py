@@ -1,0 +1,23 @@
+"""Requests as JSON objects, and the 400 that says in OpenAI's form what is wrong with one."""
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+
+def bad_request(message: str) -> web.HTTPBadRequest:
+    """A 400 whose body is `{"error": {"message", "type", "code"}}`."""
+    error = {"message": message, "type": "BadRequestError", "param": None, "code": 400}
+    return web.HTTPBadRequest(text=json.dumps({"error": error}), content_type="application/json")
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+    """The request's body. Raises the 400 where it is no JSON object."""
+    try:
+        body = json.loads(await request.read())
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"the body is not JSON ({error})") from error
+    if not isinstance(body, dict):
+        raise bad_request("the body must be a JSON object")
+    return body
