@@ -138,13 +138,16 @@ def _layout(
 def _suspects(data: bytes, layout: _Layout) -> Iterator[_Piece]:
     """The pieces of which some row needs a closer look: what is wrong is found without a slow pass over all.
 
-    None where a field may span lines, for then no piece has whole rows for certain.
+    A piece ends with a line, and with as many quotes opened as closed.
     """
-    if b'"' in data[layout.body_at :]:
-        return
     begin, row, line = layout.body_at, 1, layout.line
     while begin < len(data):
-        stop = data.find(b"\n", min(begin + _PIECE_BYTES, len(data))) + 1 or len(data)
+        stop = _line_end(data, begin + _PIECE_BYTES)
+        quotes = data.count(b'"', begin, stop)
+        while quotes % 2 and stop < len(data):
+            after = _line_end(data, stop)
+            quotes += data.count(b'"', stop, after)
+            stop = after
         piece = _Piece(begin=begin, stop=stop, row=row, line=line)
         columns = _read_fast(data, layout, piece)
         if columns is None:
@@ -154,6 +157,11 @@ def _suspects(data: bytes, layout: _Layout) -> Iterator[_Piece]:
             row += columns.rows
         line += sum(1 for _ in _LINE_END.finditer(data, begin, stop))
         begin = stop
+
+
+def _line_end(data: bytes, at: int) -> int:
+    """The byte after the first line feed from `at` on, or the end."""
+    return data.find(b"\n", min(at, len(data))) + 1 or len(data)
 
 
 def _read_fast(data: bytes, layout: _Layout, piece: _Piece) -> Columns | None:
