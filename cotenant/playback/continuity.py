@@ -20,7 +20,7 @@ VLLM_OMNI_LIMIT_NS: Final = 100_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuity:
-    """`audio_underrun_ns` and its verdict are vLLM-Omni's; `longest_stall_ns` and `c50`..`c200` SGLang-Omni's.
+    """`audio_underrun_*` are vLLM-Omni's; `longest_stall_ns` and `c50`, `c100`, `c200` SGLang-Omni's.
 
     The latter are None for a single chunk (their server's counter calls that continuous, their benchmark "not
     applicable"), and for a stream without audio.

@@ -11,7 +11,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 def in_speech(pcm: npt.NDArray[np.int16], rate_hz: int, media_ns: int) -> bool | None:
-    """True where speech sounds within 20 ms of this media position: an RMS of at least 5 % of the peak on a side.
+    """Whether speech sounds within 20 ms of this position: an RMS of at least 5 % of the peak on a side.
 
     `pcm`: the mono samples of the whole utterance. None where the position has no samples on either side,
     or the utterance is pure silence. Raises ValueError on a rate <= 0.

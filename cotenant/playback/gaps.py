@@ -12,13 +12,13 @@ BURST_NS: Final = 5_000_000
 
 
 def chunk_gaps(arrival_ns: Int64Array) -> Int64Array:
-    """Gaps between the bursts of one stream (arrivals in order), each from a burst's last chunk to the next."""
+    """Gaps between the bursts of one stream (arrivals in order): from one's last chunk to the next."""
     gaps = np.diff(arrival_ns)
     return gaps[gaps >= BURST_NS]
 
 
 def gap_time_weighted(arrival_ns: Int64Array, percent: int = 99) -> int | None:
-    """How long, at a random instant of the stream, the gap is that one is in: nearest rank over total gap time.
+    """How long the gap is that a random instant of the stream lies in: nearest rank over total gap time.
 
     Bursts are not joined. None under two chunks; 0 where all arrived at once.
     """
