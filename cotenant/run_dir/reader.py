@@ -1,9 +1,10 @@
 """Run directory -> Recording: every whole batch that was written; a torn tail is left out."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ _ByWriter = Mapping[str, pa.Table]
 def read(path: Path) -> Recording:
     """Read a run directory, running, killed or complete.
 
+    Where a later row wins, it is later in its file, or in the file of a writer whose name sorts later.
     `streams` has one row a stream, ascending; one without an end row has end and error_kind `truncated` and
     `done` the last time its writer is known to have been alive. `chunks` (one row a (stream, seq), and a
     dictionary column `writer`), `frames` and `tokens` are ordered by (stream, arrival, seq) and hold rows of
@@ -63,23 +65,32 @@ def read_audio(path: Path, recording: Recording, stream: int) -> bytes | None:
     if not rows or any(row["audio_offset"] is None for row in rows):
         return None
     pieces = []
-    try:
-        with (path / AUDIO_DIR / (rows[0]["writer"] + AUDIO_SUFFIX)).open("rb") as file:
-            for row in rows:
-                # Not `bytes`: a message may begin with a header or within a sample.
-                size = round(row["media"] * rate_hz / NS_PER_S) * sample_bytes
-                piece = os.pread(file.fileno(), size, row["audio_offset"])
-                if len(piece) < size:
-                    return None
-                pieces.append(piece)
-    except FileNotFoundError:
-        return None
+    with contextlib.ExitStack() as stack:
+        files: dict[str, BinaryIO] = {}
+        for row in rows:
+            writer = row["writer"]
+            try:
+                if writer not in files:
+                    audio = path / AUDIO_DIR / (writer + AUDIO_SUFFIX)
+                    files[writer] = stack.enter_context(audio.open("rb"))
+            except FileNotFoundError:
+                return None
+            # Not `bytes`: a message may begin with a header or within a sample.
+            size = round(row["media"] * rate_hz / NS_PER_S) * sample_bytes
+            piece = os.pread(files[writer].fileno(), size, row["audio_offset"])
+            if len(piece) < size:
+                return None
+            pieces.append(piece)
     return b"".join(pieces)
 
 
 def _read_table(path: Path, name: str) -> _ByWriter:
-    files = sorted((path / TABLES_DIR / name).glob("*" + TABLE_SUFFIX))
-    return {file.name.removesuffix(TABLE_SUFFIX): _read_file(file, TABLES[name]) for file in files}
+    files = {
+        file.name.removesuffix(TABLE_SUFFIX): file
+        for file in (path / TABLES_DIR / name).glob("*" + TABLE_SUFFIX)
+    }
+    # By the writers' names, not the files': which of two rows is the later one must not hang on the suffix.
+    return {writer: _read_file(files[writer], TABLES[name]) for writer in sorted(files)}
 
 
 def _read_file(file: Path, schema: pa.Schema) -> pa.Table:
@@ -92,11 +103,11 @@ def _read_file(file: Path, schema: pa.Schema) -> pa.Table:
             missing = _missing_columns(file, reader.schema, schema)
             batches = _whole_batches(reader)
             table = pa.Table.from_batches(batches, schema=reader.schema)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read as a table of a run: {error}") from None
     for name in missing:
         table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
-    return table.select(schema.names)
+    return pa.Table.from_arrays([table[name] for name in schema.names], schema=schema)
 
 
 def _whole_batches(reader: pa.RecordBatchReader) -> list[pa.RecordBatch]:
@@ -105,7 +116,7 @@ def _whole_batches(reader: pa.RecordBatchReader) -> list[pa.RecordBatch]:
         try:
             batch = reader.read_next_batch()
             batch.validate(full=True)
-        except (StopIteration, pa.ArrowException, OSError, EOFError):
+        except (StopIteration, pa.ArrowException, OSError, ValueError):
             return batches
         batches.append(batch)
 

@@ -1,6 +1,7 @@
 """Torn files, foreign folders and full disks: what can be read is read, the rest is one sentence."""
 
 import errno
+import random
 import resource
 import subprocess
 import sys
@@ -184,3 +185,25 @@ def test_a_full_disk_raises_and_leaves_whole_batches(tmp_path: Path) -> None:
         assert manifest.read(tmp_path) == MANIFEST
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_damaged_bytes_are_left_out_or_refused_and_never_crash(tmp_path: Path) -> None:
+    manifest.write(tmp_path, MANIFEST)
+    writer = RunWriter(tmp_path, "w")
+    for t in range(3):
+        writer.append("marks", t=t, what="stage", name="n" * t)
+        writer.flush()
+    writer.close()
+    path = tmp_path / "tables/marks/w.arrows"
+    whole = path.read_bytes()
+    rng = random.Random(5)
+    outcomes = set()
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(whole))] = rng.choice([0, 255, rng.randrange(256)])
+        path.write_bytes(damaged)
+        try:
+            outcomes.add(len(reader.read(tmp_path).tables["marks"].to_pylist()))
+        except UserError:
+            outcomes.add(-1)
+    assert {-1, 0, 3} <= outcomes <= {-1, 0, 1, 2, 3}

@@ -230,3 +230,23 @@ def test_audio_ends_at_the_limit_and_has_no_holes(run_dir: Path) -> None:
     assert off.append_audio(b"ab") is None
     off.close()
     assert not (run_dir / "audio/off.pcm").exists()
+
+
+def test_audio_kept_after_the_fact_replaces_the_rows_without(run_dir: Path) -> None:
+    writers = [
+        RunWriter(run_dir, "w", audio_limit_bytes=4),
+        RunWriter(run_dir, "w-late", audio_limit_bytes=40),
+    ]
+    samples = [b"aabb", b"cc"]
+    for writer in writers:
+        for seq, data in enumerate(samples):
+            writer.append(
+                "chunks", stream=1, seq=seq, arrival=seq, media=len(data) // 2 * 10**6, bytes=len(data),
+                audio_offset=writer.append_audio(data),
+            )  # fmt: skip
+    writers[0].append("streams", stream=1, end="eos", rate_hz=1000, sample_format="s16")
+    for writer in reversed(writers):
+        writer.close()
+    recording = reader.read(run_dir)
+    assert rows(recording, "chunks", "seq", "audio_offset", "writer") == [(0, 0, "w-late"), (1, 4, "w-late")]
+    assert reader.read_audio(run_dir, recording, 1) == b"aabbcc"
