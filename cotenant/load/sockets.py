@@ -11,7 +11,7 @@ import struct
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from cotenant.errors import ServiceError
 from cotenant.load.clock import ClockMap
@@ -166,8 +166,8 @@ class _TlsConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not an asyncio.Transport by inheritance under uvloop, only by its methods.
+        self._transport = cast(asyncio.Transport, transport)
         self.connected_ns = time.monotonic_ns()
 
     def data_received(self, data: bytes) -> None:

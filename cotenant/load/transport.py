@@ -94,18 +94,18 @@ class Transport:
     def __init__(self, clock: ClockMap, *, stamps: bool = True) -> None:
         self.clock = clock
         self._stamps = stamps
-        self._tls: ssl.SSLContext | None = None
+        self.tls: ssl.SSLContext | None = None
 
     async def open(self, url: str, limits: Limits) -> Connection:
         """A connection to the URL's host. Raises ServiceError."""
         parts = urlsplit(url)
         secure = parts.scheme == "https"
-        if secure and self._tls is None:
-            self._tls = ssl.create_default_context()
+        if secure and self.tls is None:
+            self.tls = ssl.create_default_context()
         return await connect(
             parts.hostname or "",
             parts.port or (443 if secure else 80),
-            tls=self._tls if secure else None,
+            tls=self.tls if secure else None,
             clock=self.clock,
             until_ns=time.monotonic_ns() + limits.connect_ns,
             stamps=self._stamps,
