@@ -1,0 +1,86 @@
+"""`cotenant gate` on a recorded run: codes, streams, and that the run stays as it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cotenant.cli.main import make_app
+from cotenant.run_dir import manifest
+from cotenant.run_dir.writer import RunWriter
+from tests.verdict.recordings import good_run
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """Two stages; in the crowd every second utterance has one chunk 1300 ms late."""
+    builder = good_run(late_ms=1300.0, share=0.5, faces=False)
+    builder.scenario["stages"][1:] = [{"name": "crowd", "load": ["voices", "decode"]}]
+    path = tmp_path / "run"
+    manifest.write(path, dict(builder.build().manifest))
+    writer = RunWriter(path, "listeners")
+    for table, rows in builder.rows.items():
+        for row in rows:
+            writer.append(table, **row)
+    writer.close()
+    return path
+
+
+def gate(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        make_app()(["gate", *map(str, arguments)], prog_name="cotenant")
+    return int(ended.value.code or 0)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_another_lookahead_gives_another_verdict_and_the_run_stays(
+    run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(run_dir)
+    clean = "speech.clean_share >= 95 %"
+    assert gate(run_dir, "--decision", "point", "--gate", clean) == 1
+    assert gate(run_dir, "--decision", "point", "--gate", clean, "--lookahead", "1500ms") == 0
+    assert gate(run_dir, "--decision", "point", "--gate", "voice", "--lookahead", "1500ms") == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "crowd" in shown.err
+    assert "\x1b" not in shown.err
+    assert contents(run_dir) == before
+
+
+def test_json_is_the_same_bytes_each_time_and_the_only_thing_on_stdout(
+    run_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    texts = []
+    for _ in range(2):
+        gate(run_dir, "--json", "--lookahead", "500ms")
+        texts.append(capsysbinary.readouterr().out)
+    assert texts[0] == texts[1]
+    summary = json.loads(texts[0])
+    assert (summary["schema"], summary["lookahead_ms"]) == (1, 500.0)
+    assert [stage["name"] for stage in summary["stages"]] == ["alone", "crowd"]
+
+
+@pytest.mark.parametrize(("wish", "code"), [(None, 3), ("fail", 1), ("pass", 0)])
+def test_what_cannot_be_decided_counts_as_asked(wish: str | None, code: int, run_dir: Path) -> None:
+    flags = [] if wish is None else ["--inconclusive", wish]
+    flags += ["--decision", "interval", "--lookahead", "2s"]
+    assert gate(run_dir, "--gate", "speech.clean_share >= 95 %", *flags) == code  # 24 utterances: too few
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("speech.clen_share >= 1", "clen_share"), ("voise", "voise"), ("speech.rtf.p95 <= x", "'x'")],
+)
+def test_a_gate_that_names_nothing_is_2(
+    text: str, told: str, run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(run_dir, "--gate", text) == 2
+    assert told in capsys.readouterr().err
