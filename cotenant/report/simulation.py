@@ -1,0 +1,81 @@
+"""`simulate` for people: a table of streams, and the clean share over the lookahead as a text plot."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cotenant.units import format_ms, format_share
+
+_NAME_WIDTH: Final = 24
+_PLOT_WIDTH: Final = 40
+_HEADER: Final = (
+    "stream", "chunks", "audio", "first sound", "underruns", "stalled", "longest", "headroom", "needs",
+    "clean",
+)  # fmt: skip
+
+
+def render(
+    found: Mapping[str, Any], streams: int, clean: int, curve: Sequence[tuple[float, float]] = ()
+) -> str:
+    """The object of `simulate --json`, which may hold the worst streams only, as text.
+
+    `streams` and `clean` are the numbers of all of them; `curve` is (lookahead in ms, clean share).
+    """
+    player = f"lookahead {format_ms(found['lookahead_ms'])} ({found['start']}, {found['after_underrun']})"
+    parts = []
+    if shown := found["streams"]:
+        left_out = streams - len(shown)
+        note = f"\n... and {left_out} streams that were better" if left_out else ""
+        parts.append(_table([_HEADER, *(_row(stream) for stream in shown)]) + note)
+    if curve:
+        parts.append(plot(curve, found["lookahead_ms"]))
+    share = format_share(found["clean_share"])
+    count = f"{clean} of {streams} streams clean ({share})" if streams else "no streams"
+    return "\n\n".join([*parts, f"{count}, {player}"]) + "\n"
+
+
+def plot(curve: Sequence[tuple[float, float]], lookahead_ms: float) -> str:
+    """One bar a lookahead: the share of clean streams; the configured lookahead is marked."""
+    lines = ["lookahead    clean streams"]
+    marked = max((at for at, _ in curve if at <= lookahead_ms), default=None)
+    for at, share in curve:
+        bar = "#" * (int(share * _PLOT_WIDTH) or int(share > 0))
+        mark = "  <- this one" if at == marked else ""
+        lines.append(f"{format_ms(at):>9}  |{bar:<{_PLOT_WIDTH}}| {format_share(share):>5}{mark}")
+    return "\n".join(lines)
+
+
+def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:
+    why = stream["why"]
+
+    def time(key: str, value: float | None, *, signed: bool = False) -> str:
+        if value is None and why.get(key) in ("+inf", "-inf"):
+            value = float(why[key])
+        return format_ms(value, signed=signed)
+
+    return (
+        _name(stream["stream"]),
+        str(stream["chunks"]),
+        format_ms(stream["audio_ms"]),
+        time("first_sound_ms", stream["first_sound_ms"]),
+        "-" if stream["underruns"] is None else str(stream["underruns"]),
+        time("stall_ms.total", stream["stall_ms"]["total"]),
+        time("stall_ms.longest", stream["stall_ms"]["longest"]),
+        time("headroom_ms", stream["headroom_ms"], signed=True),
+        time("required_lookahead_ms", stream["required_lookahead_ms"]),
+        "yes" if stream["clean"] else "cut" if stream["truncated"] else "no",
+    )
+
+
+def _name(name: str) -> str:
+    text = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return text if len(text) <= _NAME_WIDTH else text[: _NAME_WIDTH - 3] + "..."
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
