@@ -39,10 +39,10 @@ def face_entry(face: FacePlayback, why: dict[str, str]) -> dict[str, Any]:
         ),
         "skew_ms": {
             name: known(f"skew_ms.{name}", None if value is None else _ms(value), unseen)
-            for name, value in skew.ite_ms()
+            for name, value in skew.items()
         },
         "skew_outside": {
-            name: known(f"skew_outside.{name}", value, unseen) for name, value in outside.ite_ms()
+            name: known(f"skew_outside.{name}", value, unseen) for name, value in outside.items()
         },
     }
 
