@@ -169,19 +169,24 @@ def _signal_groups(ids: dict[int, str], number: int) -> None:
 
 
 def _remaining(ids: dict[int, str]) -> set[int]:
-    """The living descendants. Zombies are collected first; those of others go once their parents do."""
+    """The descendants that are left: the living, and zombies that are ours to collect and report.
+
+    Zombies of others do not count: they become ours once their parents end.
+    """
     _reap(ids)
     children: dict[int, list[tuple[int, str]]] = {}
     for pid, parent_pid, state in _processes():
         children.setdefault(parent_pid, []).append((pid, state))
-    living: set[int] = set()
-    todo = [os.getpid()]
+    left: set[int] = set()
+    own_pid = os.getpid()
+    todo = [own_pid]
     while todo:
-        for pid, state in children.get(todo.pop(), ()):
+        parent_pid = todo.pop()
+        for pid, state in children.get(parent_pid, ()):
             todo.append(pid)
-            if state not in "ZX":
-                living.add(pid)
-    return living
+            if state not in "ZX" or parent_pid == own_pid:
+                left.add(pid)
+    return left
 
 
 def _processes() -> Iterator[tuple[int, int, str]]:

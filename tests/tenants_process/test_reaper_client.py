@@ -62,6 +62,18 @@ def test_a_lost_reaper_ends_every_wait(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_every_end_is_reported_when_all_are_ended(tmp_path: Path) -> None:
+    ends: list[str] = []
+
+    async def main() -> None:
+        async with await Reaper.start(lambda name, how: ends.append(f"{name} {how}")) as reaper:
+            for n in range(30):
+                await reaper.spawn(f"sleep {n}", ["/bin/sleep", "600"], log=tmp_path / "log")
+
+    asyncio.run(main())
+    assert sorted(ends) == sorted(f"sleep {n} SIGTERM" for n in range(30))
+
+
 def test_closing_twice_and_with_nothing_started(tmp_path: Path) -> None:
     async def main() -> None:
         reaper = await Reaper.start()
