@@ -8,7 +8,9 @@ NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
-_DURATION_NS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S}
+_DURATION_NS = {
+    "ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S,
+}  # fmt: skip
 _SIZE = {
     "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,
 }  # fmt: skip
@@ -23,7 +25,8 @@ def parse_duration_ns(text: str) -> int:
     """`400ms`, `1.5s`, `20m` -> nanoseconds. Raises ValueError with what would be right."""
     match = _DURATION_RE.fullmatch(text.strip()) if len(text) <= 40 else None
     if match is None:
-        raise ValueError(f"{text[:40]!r} is not a duration; write a number and a unit, as in 400ms, 1.5s or 20m")
+        right = "write a number and a unit, as in 400ms, 1.5s or 20m"
+        raise ValueError(f"{text[:40]!r} is not a duration; {right}")
     value_ns = round(Fraction(match[1]) * _DURATION_NS[match[2]])
     if value_ns > _MAX_NS:
         raise ValueError(f"{text!r} is longer than a year")
@@ -34,7 +37,8 @@ def parse_size(text: str) -> int:
     """`32k` (32,000), `4Ki` (4,096), `12` -> a whole number. Raises ValueError with what would be right."""
     match = _SIZE_RE.fullmatch(text.strip()) if len(text) <= 40 else None
     if match is None:
-        raise ValueError(f"{text[:40]!r} is not a size; write a whole number, as in 400, 32k (1000s) or 4Ki (1024s)")
+        right = "write a whole number, as in 400, 32k (1000s) or 4Ki (1024s)"
+        raise ValueError(f"{text[:40]!r} is not a size; {right}")
     value = Fraction(match[1]) * _SIZE[match[2]]
     if value.denominator != 1 or value > 2**53:
         raise ValueError(f"{text!r} is not a whole number of at most 2^53")
