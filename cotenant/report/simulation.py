@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.units import format_ms, format_share
+from cotenant.playback.options import AfterUnderrun
+from cotenant.playback.whatif import WhatIf, smallest_lookahead
+from cotenant.units import NS_PER_MS, format_ms, format_share
 
 _NAME_WIDTH: Final = 24
 _PLOT_WIDTH: Final = 40
@@ -13,12 +15,10 @@ _HEADER: Final = (
 )  # fmt: skip
 
 
-def render(
-    found: Mapping[str, Any], streams: int, clean: int, curve: Sequence[tuple[float, float]] = ()
-) -> str:
+def render(found: Mapping[str, Any], streams: int, clean: int, curve: WhatIf | None) -> str:
     """The object of `simulate --json`, which may hold the worst streams only, as text.
 
-    `streams` and `clean` are the numbers of all of them; `curve` is (lookahead in ms, clean share).
+    `streams` and `clean` are the numbers of all of them; `curve` the same at other lookaheads.
     """
     player = f"lookahead {format_ms(found['lookahead_ms'])} ({found['start']}, {found['after_underrun']})"
     parts = []
@@ -26,22 +26,36 @@ def render(
         left_out = streams - len(shown)
         note = f"\n... and {left_out} streams that were better" if left_out else ""
         parts.append(_table([_HEADER, *(_row(stream) for stream in shown)]) + note)
-    if curve:
-        parts.append(plot(curve, found["lookahead_ms"]))
+    if curve is not None and streams:
+        parts.append(plot(curve, found["after_underrun"], found["lookahead_ms"]))
     share = format_share(found["clean_share"])
     count = f"{clean} of {streams} streams clean ({share})" if streams else "no streams"
     return "\n\n".join([*parts, f"{count}, {player}"]) + "\n"
 
 
-def plot(curve: Sequence[tuple[float, float]], lookahead_ms: float) -> str:
-    """One bar a lookahead: the share of clean streams; the configured lookahead is marked."""
+def plot(curve: WhatIf, policy: AfterUnderrun, lookahead_ms: float) -> str:
+    """One bar a lookahead: the share of clean streams; then what 95 % and 99 % of them need."""
     lines = ["lookahead    clean streams"]
-    marked = max((at for at, _ in curve if at <= lookahead_ms), default=None)
-    for at, share in curve:
+    for at_ns, clean in zip(curve.lookahead_ns.tolist(), curve.curves[policy].clean.tolist(), strict=True):
+        share = clean / curve.streams
         bar = "#" * (int(share * _PLOT_WIDTH) or int(share > 0))
-        mark = "  <- this one" if at == marked else ""
-        lines.append(f"{format_ms(at):>9}  |{bar:<{_PLOT_WIDTH}}| {format_share(share):>5}{mark}")
+        mark = "  <- this one" if at_ns / NS_PER_MS == lookahead_ms else ""
+        at = format_ms(at_ns / NS_PER_MS)
+        lines.append(f"{at:>9}  |{bar:<{_PLOT_WIDTH}}| {format_share(share):>5}{mark}")
+    for percent in (95, 99):
+        least_ns = smallest_lookahead(curve, percent, policy)
+        exact = curve.clean_lookahead_ns is not None
+        lacking = "no lookahead would do" if exact else "none of these lookaheads would do"
+        needed = lacking if least_ns is None else f"{_up_to_ms(least_ns)} ms of lookahead"
+        lines.append(f"{percent} % of the streams clean: {needed}")
+    if slower := int(curve.slower.sum()):
+        lines.append(f"{slower} of the streams came slower than real time: no lookahead helps those for long")
     return "\n".join(lines)
+
+
+def _up_to_ms(value_ns: int) -> int:
+    """Rounded up: a shorter lookahead would not do."""
+    return -(-value_ns // NS_PER_MS)
 
 
 def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:

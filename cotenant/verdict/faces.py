@@ -209,12 +209,17 @@ _Key = tuple[str, str, int, int, int]
 def _key(streams: Streams, index: int, load: str) -> _Key:
     numbers = (int(column[index]) for column in (streams.round, streams.listener, streams.utterance))
     round_, listener, utterance = numbers
-    return str(streams.stage[index]), load, round_, listener, utterance
+    # Two unknown numbers are not the same number.
+    unknown = listener == NULL or utterance == NULL
+    return (
+        ("", load, 0, 0, index) if unknown else (str(streams.stage[index]), load, round_, listener, utterance)
+    )
 
 
 def _voices_by_key(voices: Voices) -> dict[_Key, int]:
     streams = voices.streams
-    return {_key(streams, index, str(streams.load[index])): index for index in range(len(streams))}
+    keys = (_key(streams, index, str(streams.load[index])) for index in range(len(streams)))
+    return {key: index for index, key in enumerate(keys) if key[0]}
 
 
 def _voice_of(index: int | None, voices: Voices, options: PlayerOptions) -> Playback:

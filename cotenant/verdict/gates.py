@@ -102,9 +102,9 @@ def judge_gate(gate: Gate, part: Part, doubt: Doubt, decision: str, tail: float)
             sign = None if number is None else "+inf" if number > 0 else "-inf"
             entry["why"][name] = sign or reasons[name] or "no data"
     entry["n"] = bounds.n
-    entry["needs_more"] = more_needed(gate.op, gate.limit, value, part.samples, gate.metric, bounds, tail)
-    if verdict != "inconclusive" or decision == "point":
-        entry["needs_more"] = None
+    entry["needs_more"] = None
+    if verdict == "inconclusive" and decision == "interval":
+        entry["needs_more"] = more_needed(gate.op, gate.limit, value, part.samples, gate.metric, bounds, tail)
     entry["verdict"] = verdict
     if why:
         entry["why"]["verdict"] = why

@@ -51,14 +51,14 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     part = Part()
     rows = np.flatnonzero((everything.streams.stage == stage) & (everything.streams.load == load.name))
     streams = everything.streams.take(rows)
-    span_ns = length_ns(windows)
+    span_ns = length_ns(windows) if len(rows) else 0
     counts = np.diff(everything.offsets)[rows]
     first = columns.first_of(everything.arrival_ns, everything.offsets)[rows]
     last = columns.last_of(everything.arrival_ns, everything.offsets)[rows]
     _rates(part, everything, rows, windows, block_ns, span_ns)
     prompted = within(first, windows)
     prompts = int(np.where(prompted & (streams.prompt_tokens != NULL), streams.prompt_tokens, 0).sum())
-    put(part, "prompt_tokens_per_s", prompts * NS_PER_S / span_ns if span_ns else None, NO_WINDOW, 3)
+    put(part, "prompt_tokens_per_s", prompts * NS_PER_S / span_ns if span_ns else None, _lacking(windows), 3)
     part.entry["prompts"] = int(np.count_nonzero(prompted))
     due = within(streams.due, windows)
     part.entry["requests"] = int(np.count_nonzero(due))
@@ -70,9 +70,9 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     blocks = block_of(streams.done[ended], windows, block_ns)
     _per_token(part, last[ended] - first[ended], numbers, blocks)
     failed = np.isin(streams.end, ("error", "truncated", "aborted")) & (due | within(streams.done, windows))
-    put_exact(part, "finished", int(np.count_nonzero(finished)), len(windows), NO_WINDOW)
-    put_exact(part, "open", int(np.count_nonzero(streams.end == "open")), len(windows), NO_WINDOW)
-    put_exact(part, "failed", int(np.count_nonzero(failed)), len(windows), NO_WINDOW)
+    put_exact(part, "finished", int(np.count_nonzero(finished)), span_ns and 1, _lacking(windows))
+    put_exact(part, "open", int(np.count_nonzero(streams.end == "open")), span_ns and 1, _lacking(windows))
+    put_exact(part, "failed", int(np.count_nonzero(failed)), span_ns and 1, _lacking(windows))
     kinds, numbers = np.unique([kind or "unknown" for kind in streams.error_kind[failed]], return_counts=True)
     part.entry["errors"] = {str(kind): int(number) for kind, number in zip(kinds, numbers, strict=True)}
     _delivered(part, load, streams, last, due, windows)
@@ -86,7 +86,9 @@ def _rates(
     arrival, tokens = everything.arrival_ns[index], everything.tokens[index]
     inside = within(arrival, windows)
     total = int(tokens[inside].sum())
-    put(part, "tokens_per_s", total * NS_PER_S / span_ns if span_ns else None, NO_WINDOW, 3)
+    put(part, "tokens_per_s", total * NS_PER_S / span_ns if span_ns else None, _lacking(windows), 3)
+    if not len(rows):
+        return
     edges = [np.arange(window.start_ns, window.end_ns, block_ns) for window in windows]
     if not edges:
         return
@@ -182,6 +184,10 @@ def _delivered(
     part.entry["delivered"] = None if share is None else bool(share >= wanted)
     if share is None:
         part.why["delivered"] = lacking
+
+
+def _lacking(windows: tuple[Window, ...]) -> str:
+    return "no request of this load was recorded" if windows else NO_WINDOW
 
 
 def _rows_of(offsets: Ints, groups: Ints) -> Ints:

@@ -14,10 +14,12 @@ from cotenant.playback.fleet import FleetPlayback, play_fleet
 from cotenant.playback.gaps import gap_time_weighted
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import Playback, play
+from cotenant.playback.whatif import WhatIf, what_if
 from cotenant.units import NS_PER_MS
 from cotenant.verdict.simulated_face import face_entry
 
 SCHEMA: Final = 1
+_CURVE_MS: Final = (0, 50, 100, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 4000, 5000)
 NO_AUDIO: Final = "no audio arrived"
 NEVER_BEGAN: Final = "cut off before playback began"
 SINGLE: Final = "a single chunk has no gap"
@@ -52,6 +54,16 @@ def clean_share(simulation: Simulation) -> float | None:
     """The share of streams without a stall of more than 100 ms; None of no streams."""
     clean = simulation.played.clean
     return float(np.count_nonzero(clean)) / clean.size if clean.size else None
+
+
+def curve_of(simulation: Simulation) -> WhatIf:
+    """The same streams at a few lookaheads from 0 to 5 s and at the configured one, with the same player."""
+    played, player = simulation.played, simulation.player
+    due = np.where(played.chunks > 0, played.first_arrival_ns, 0)
+    grid = np.unique(np.append(np.array(_CURVE_MS, np.int64) * NS_PER_MS, player.lookahead_ns))
+    return what_if(
+        simulation.streams.arrivals, player, due, lookaheads_ns=grid, policies=(player.after_underrun,)
+    )
 
 
 def warnings_of(simulation: Simulation) -> list[str]:

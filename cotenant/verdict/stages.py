@@ -70,7 +70,9 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
         plan=stage,
         part=part,
         paired=match,
-        invalid=invalid_because(plan, stage, errors, part.entry.get("llm", {})),
+        invalid=invalid_because(
+            plan, stage, errors, part.entry.get("llm", {}), len(facts.voice_rows[stage.name])
+        ),
         caveats=caveats(plan, stage, errors, facts.voices.reordered),
         doubt=_doubt(facts, errors),
     )

@@ -3,6 +3,7 @@ bootstrap."""
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -159,6 +160,7 @@ def paired_share_bounds(own: Bools, reference: Bools, blocks: Ints, *, tail: flo
     return ratio_bounds(gain, np.ones(len(gain)), blocks, tail)
 
 
+@lru_cache(maxsize=256)
 def expanded_tail(tail: float, blocks: int) -> float:
     """The tail to read off a bootstrap of few blocks so that it is wrong as seldom as asked.
 
@@ -170,6 +172,8 @@ def expanded_tail(tail: float, blocks: int) -> float:
 
 def _too_few(n: int, n_eff: float, blocks: int) -> Bounds:
     why = f"{blocks} time blocks, at least {MIN_BLOCKS} are needed for an interval"
+    if blocks >= MIN_BLOCKS:
+        why = "it cannot be formed from these values"
     return Bounds(low=None, high=None, n=n, n_eff=n_eff, blocks=blocks, why=why)
 
 

@@ -15,6 +15,8 @@ from cotenant.verdict.stats import nearest_rank
 
 LIMIT_NS: Final = 10 * NS_PER_MS
 _P99: Final = 0.99
+# How often a load process looks at its loop's lag: a shorter stand-still may go unseen.
+LAG_PERIOD_NS: Final = 5 * NS_PER_MS
 # A value of the host table says something about this much time around it.
 _REACH_NS: Final = 5 * NS_PER_S
 _METRIC_OF_STAMP: Final = {"kernel": "offset_bracket_ns", "user": "loop_lag_ns"}
@@ -100,15 +102,20 @@ def _arrival_errors(
     host: dict[tuple[str, str], tuple[Ints, Floats]],
     writers: dict[int, str],
 ) -> Floats:
-    errors = np.full(len(arrival), np.inf)
+    errors, lag = np.full(len(arrival), np.inf), np.full(len(arrival), np.inf)
     process = streams.stream // STREAMS_PER_PROCESS
     for stamp, metric in _METRIC_OF_STAMP.items():
         of_stamp = streams.stamp == stamp
         for index in np.unique(process[of_stamp]):
             rows = _rows(offsets, of_stamp & (process == index))
             errors[rows] = _around(_series(host, metric, int(index), writers), arrival[rows])
+    for index in np.unique(process):
+        rows = _rows(offsets, process == index)
+        lag[rows] = _around(_series(host, "loop_lag_ns", int(index), writers), arrival[rows])
     since = _since_previous_read(arrival, offsets, streams.sent)
-    errors = np.where(shared == 1, since, errors)
+    # An earlier message of the read came after the previous read, and not longer ago than the loop stood still:
+    # a loop that polls reads it by itself.
+    errors = np.where(shared == 1, np.minimum(since, lag + LAG_PERIOD_NS), errors)
     errors[shared < 0] = np.inf
     return errors
 

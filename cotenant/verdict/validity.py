@@ -12,10 +12,15 @@ _FOLLOWING = ("drain", "idle")
 
 
 def invalid_because(
-    plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], llm: Mapping[str, Any]
+    plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], llm: Mapping[str, Any], voices: int
 ) -> list[str]:
-    """Why the figures of a stage are not those of what was planned; empty where they are."""
+    """Why the figures of a stage are not those of what was planned; empty where they are.
+
+    `voices`: how many were measured; a baseline without any is no baseline.
+    """
     found = []
+    if stage.baseline and not voices:
+        found.append("the baseline is missing: no voice of it was measured")
     for load, error in errors.items():
         if error.p99_ns is not None and error.p99_ns > LIMIT_NS:
             found.append(

@@ -113,6 +113,36 @@ class Builder:
             )
         return number
 
+    def face(
+        self,
+        stage: str,
+        due_ns: int,
+        arrivals_ms: Iterable[float],
+        *,
+        handed_ms: float | None = 0.0,
+        fps: int = 25,
+        listener: int = 0,
+        utterance: int = 0,
+        end: str = "eos",
+    ) -> int:
+        """A clip: a frame at each time after `due`, all of their audio handed over at `handed_ms`."""
+        arrivals = list(arrivals_ms)
+        done = due_ns + round((arrivals[-1] if arrivals else 1000.0) * MS)
+        number = self.stream(
+            LISTENERS, tenant="head", load="faces", kind="faces", stage=stage, listener=listener,
+            utterance=utterance, due=due_ns, done=done, end=end, error_kind=None if end == "eos" else "empty",
+            stamp="user",
+        )  # fmt: skip
+        for seq, at in enumerate(arrivals):
+            handed = None if handed_ms is None else due_ns + round(handed_ms * MS)
+            self.rows["frames"].append(
+                {
+                    "stream": number, "seq": seq, "arrival": due_ns + round(at * MS), "bytes": 4000,
+                    "media_time": seq * S // fps, "audio_handed": handed, "shared_read": False,
+                }
+            )  # fmt: skip
+        return number
+
     def asked(
         self,
         stage: str,
@@ -173,6 +203,7 @@ def good_run(
     device: str = "cpu",
     late_ms: float = 0.0,
     share: float = 0.0,
+    faces: bool = True,
 ) -> Builder:
     """The baseline, a crowd and the baseline again, 60 s each, two listeners; in the crowd, of each `share`
     of the utterances, one chunk comes `late_ms` too late."""
@@ -194,6 +225,9 @@ def good_run(
                     arrivals = [at + (late_ms if index >= 10 else 0) for index, at in enumerate(arrivals)]
                 builder.voice(stage, due, arrivals, [160.0] * 20, listener=listener, utterance=utterance)
         if stage == "crowd":
+            for utterance in range(utterances if faces else 0):
+                due = start + utterance * every_ns
+                builder.face(stage, due, steady(250.0, 80, 40.0), utterance=utterance)
             for stream in (0, 1):
                 for index in range(7):
                     due = start - S + index * 10 * S
