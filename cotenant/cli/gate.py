@@ -15,6 +15,8 @@ class GateOptions:
 
     run: Path
     judging: flags.JudgeFlags
+    junit: Path | None = None
+    markdown: Path | None = None
     json: bool
 
 
@@ -27,6 +29,17 @@ def command(
     gate: flags.GateFlag = None,
     decision: flags.DecisionFlag = None,
     inconclusive: flags.InconclusiveFlag = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Writes a JUnit report: one case a gate.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            "--markdown",
+            metavar="FILE",
+            help='Writes Markdown for a pull request; "$GITHUB_STEP_SUMMARY" is added to.',
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Prints the summary as JSON on stdout.")] = False,
 ) -> int:
     """Judges a recorded run again: another lookahead, other gates. The run is not touched."""
@@ -39,12 +52,14 @@ def command(
         decision=decision,
         inconclusive=inconclusive,
     )
-    return judge_run(GateOptions(run=run, judging=judging, json=json))
+    return judge_run(GateOptions(run=run, judging=judging, junit=junit, markdown=markdown, json=json))
 
 
 def judge_run(options: GateOptions) -> int:
     """Reads, judges, prints: the table on stderr, the JSON on stdout. Raises UserError where it is no run."""
-    from cotenant.cli import output
+    from cotenant.cli import files, output
+    from cotenant.report.junit import render as render_junit
+    from cotenant.report.markdown import render as render_markdown
     from cotenant.run_dir.reader import read
     from cotenant.verdict.summary import exit_code, judge
 
@@ -53,4 +68,8 @@ def judge_run(options: GateOptions) -> int:
     output.show_summary(summary, recording.manifest)
     if options.json:
         output.print_summary_json(summary)
+    if options.junit is not None:
+        files.write_text("--junit", options.junit, render_junit(summary))
+    if options.markdown is not None:
+        files.write_markdown("--markdown", options.markdown, render_markdown(summary))
     return exit_code(summary, options.judging.inconclusive)

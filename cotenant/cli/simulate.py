@@ -13,7 +13,6 @@ from cotenant.units import parse_duration_ns
 
 if TYPE_CHECKING:
     from cotenant.playback.options import PlayerOptions
-    from cotenant.verdict.simulation import Simulation
 
 _SHOWN_STREAMS = 20
 
@@ -122,12 +121,9 @@ def simulate(options: SimulateOptions) -> int:
     else:
         worst = simulation.to_dict(found, simulation.worst_streams(found, _SHOWN_STREAMS))
         clean = int(found.played.clean.sum())
-        print(render(worst, len(streams.names), clean, _curve(found)), file=sys.stderr, end="")
+        curve = simulation.curve_of(found) if streams.names else None
+        print(render(worst, len(streams.names), clean, curve), file=sys.stderr, end="")
     return ExitCode.PASS if streams.names else ExitCode.INCONCLUSIVE
-
-
-def _curve(found: "Simulation") -> list[tuple[float, float]]:
-    return []
 
 
 def _read(file: str) -> bytes:
