@@ -178,4 +178,4 @@ def build(sizes: LlmSizes, runtime: Runtime) -> LlmEngine:
     device, dtype = prepare(runtime, sizes.cpu_threads)
     with device:
         model = CausalLm(sizes)
-    return LlmEngine(model.to(device=device, dtype=dtype).eval(), sizes)
+    return LlmEngine(model.to(device=device, dtype=dtype).eval().requires_grad_(False), sizes)

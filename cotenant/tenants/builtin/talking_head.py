@@ -175,4 +175,4 @@ def build(sizes: HeadSizes, runtime: Runtime) -> HeadEngine:
     device, dtype = prepare(runtime, sizes.cpu_threads)
     with device:
         model = HeadModel(sizes)
-    return HeadEngine(model.to(device=device, dtype=dtype).eval())
+    return HeadEngine(model.to(device=device, dtype=dtype).eval().requires_grad_(False))

@@ -158,4 +158,4 @@ def build(sizes: TtsSizes, runtime: Runtime) -> TtsEngine:
     device, dtype = prepare(runtime, sizes.cpu_threads)
     with device:
         model = TtsModel(sizes)
-    return TtsEngine(model.to(device=device, dtype=dtype).eval())
+    return TtsEngine(model.to(device=device, dtype=dtype).eval().requires_grad_(False))
