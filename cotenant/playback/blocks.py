@@ -116,8 +116,9 @@ def _split(arrivals: Arrivals, low: int, high: int) -> Iterator[Block]:
     block = _block(arrivals, low, high)
     if block is None:
         return
-    # The lifted maxima of a piece must fit int64.
-    if block.stream.size > 1 and float(block.required_ns.astype(np.float64).sum()) > PLUS_INF_NS:
+    # Times lifted stream above stream must fit int64.
+    span = (block.limit_ns - block.first_ns).astype(np.float64)
+    if block.stream.size > 1 and float(span.sum()) > PLUS_INF_NS:
         middle = (low + high) // 2
         yield from _split(arrivals, low, middle)
         yield from _split(arrivals, middle, high)

@@ -11,10 +11,9 @@ import numpy as np
 
 from cotenant.playback.arrivals import MINUS_INF_NS, NULL_NS, PLUS_INF_NS, BoolArray, Int64Array
 from cotenant.playback.blocks import Arrivals, Block, Records, blocks_of, records_of
-from cotenant.playback.options import PlayerOptions
-from cotenant.playback.player import CLEAN_STALL_NS, play
+from cotenant.playback.options import CLEAN_STALL_NS, COUNTED_SILENCE_NS, PlayerOptions
+from cotenant.playback.player import play
 from cotenant.playback.segments import needed_by
-from cotenant.playback.silences import COUNTED_SILENCE_NS
 
 __all__ = ["Arrivals", "FleetEvents", "FleetPlayback", "play_fleet"]
 

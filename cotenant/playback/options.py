@@ -1,10 +1,15 @@
 """How a player behaves: its start, its answer to an underrun, its device."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Start = Literal["prefill", "delay"]
 AfterUnderrun = Literal["resume", "refill", "drop"]
+
+# A shorter silence adds to the stall total and is no underrun of its own.
+COUNTED_SILENCE_NS: Final = 1_000_000
+# The longest silence that an utterance may have and still be clean (inclusive).
+CLEAN_STALL_NS: Final = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

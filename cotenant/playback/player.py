@@ -7,13 +7,12 @@ segment at the late chunk, `drop` keeps the segment and loses what was late (or 
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from cotenant.playback.arrivals import Int64Array, prepare
-from cotenant.playback.options import PlayerOptions
+from cotenant.playback.options import CLEAN_STALL_NS, PlayerOptions
 from cotenant.playback.segments import Segment, segments_of
 from cotenant.playback.silences import Underrun, levels_before_arrivals, silences_of, underruns_of
 from cotenant.playback.starts import headroom_of, required_of, start_of
@@ -28,9 +27,6 @@ __all__ = [
     "start_of",
     "wall_of",
 ]
-
-# The longest silence that an utterance may have and still be clean (inclusive).
-CLEAN_STALL_NS: Final = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,16 +1,12 @@
 """Where a played stream was silent, and how much media lay ahead before each arrival."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from cotenant.playback.arrivals import Int64Array
-from cotenant.playback.options import PlayerOptions
+from cotenant.playback.options import COUNTED_SILENCE_NS, PlayerOptions
 from cotenant.playback.segments import Segment, lateness
-
-# A shorter silence adds to the stall total and is no underrun of its own.
-COUNTED_SILENCE_NS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
