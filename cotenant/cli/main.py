@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from cotenant import __version__
-from cotenant.cli import gate, list_, run, serve, simulate
+from cotenant.cli import compare, gate, list_, run, serve, simulate
 from cotenant.cli.guard import guard
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.command,
     "gate": gate.command,
+    "compare": compare.command,
     "simulate": simulate.command,
     "serve": serve.command,
     "list": list_.command,

@@ -1,0 +1,78 @@
+"""Two compared runs for people: what changed, stage by stage."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cotenant.report.gate_words import number_of, number_text
+from cotenant.report.table import GAP, pad
+from cotenant.report.text import safe
+
+_HEADER: Final = ("stage", "metric", "A", "B", "difference", "interval", "")
+_WORDS: Final = {"regression": "WORSE", "improvement": "better", "inconclusive": "?", "same": ""}
+
+
+def render(comparison: Mapping[str, Any]) -> str:
+    """The object of `compare --json` as text: what changed or could not be told; the rest is counted."""
+    stages = comparison["stages"]
+    rows = [_row(stage["name"], entry) for stage in stages for entry in stage["metrics"] if _told(entry)]
+    same = sum(not _told(entry) for stage in stages for entry in stage["metrics"])
+    lines = [f"A  {_about(comparison['a'])}", f"B  {_about(comparison['b'])}"]
+    lines += [f"!  {safe(text)}" for text in (*comparison["why"].values(), *comparison["caveats"])]
+    for stage in stages:
+        if "verdict" in stage["why"]:
+            lines.append(f"!  {safe(stage['name'], 40)}: {safe(stage['why']['verdict'])}")
+    for key, name in (("only_in_a", "A"), ("only_in_b", "B")):
+        if comparison[key]:
+            lines.append(f"!  only {name} has {safe(', '.join(comparison[key]))}")
+    if rows:
+        lines += ["", *_table([_HEADER, *rows])]
+    if same:
+        lines += [
+            "",
+            f"{same} metrics are the same within their intervals and the least difference that matters",
+        ]
+    return "\n".join([*lines, "", _verdict(comparison)]) + "\n"
+
+
+def _told(entry: Mapping[str, Any]) -> bool:
+    return bool(entry["verdict"] != "same")
+
+
+def _about(run: Mapping[str, Any]) -> str:
+    return f"{safe(run['run_id'], 80)} ({safe(run['scenario'], 40)})"
+
+
+def _row(stage: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    metric = str(entry["metric"])
+    low, high = (number_text(metric, number_of(entry, key), signed=True) for key in ("low", "high"))
+    return (
+        safe(stage, 40),
+        safe(metric, 60),
+        number_text(metric, number_of(entry, "a")),
+        number_text(metric, number_of(entry, "b")),
+        number_text(metric, number_of(entry, "difference"), signed=True),
+        "-" if (low, high) == ("-", "-") else f"{low} to {high}",
+        _WORDS[entry["verdict"]],
+    )
+
+
+def _verdict(comparison: Mapping[str, Any]) -> str:
+    pairs = sum(stage["pairs"] or 0 for stage in comparison["stages"])
+    how = f"{pairs} utterances paired" if comparison["paired"] else "not paired"
+    decided = "point estimates" if comparison["decision"] == "point" else "95 % intervals"
+    worse = sum(e["verdict"] == "regression" for stage in comparison["stages"] for e in stage["metrics"])
+    said = {
+        "fail": f"WORSE   {worse} metrics of B",
+        "pass": "OK      B is not worse than A",
+        "inconclusive": "UNCLEAR nothing is known to be worse, but not all could be compared",
+    }[comparison["verdict"]]
+    return f"{said} ({how}, {decided})"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    last = len(widths) - 1
+    return [
+        GAP.join(pad(cell, widths[at], right=1 < at < last) for at, cell in enumerate(row)).rstrip()
+        for row in rows
+    ]
