@@ -21,8 +21,8 @@ PURE_RANK = {
     "report": 4,
 }
 EDGES = ("tenants", "load", "observers", "run_dir", "live")
-COMPOSERS = ("conductor", "cli")
-OTHERS = ("resources", "testing", "data", "")
+COMPOSERS = ("conductor", "cli", "pytest_plugin")
+OTHERS = ("resources", "testing", "data", "api", "")
 EDGE_EXCEPTIONS = {("load", "cotenant.run_dir.writer"), ("observers", "cotenant.run_dir.writer")}
 
 # Scenario files are found and read there; everything else in the pure rooms gets its facts as arguments.
@@ -188,7 +188,7 @@ def test_the_checker_sees_a_broken_rule(module: str, source: str) -> None:
             "from cotenant.load.pacing import due\nfrom cotenant.playback.player import play",
         ),
         ("cotenant.scenario.load", "from pathlib import Path\nfrom cotenant.resources import data_dir"),
-        ("cotenant.report.console", "import rich\nfrom cotenant.verdict.stats import quantile"),
+        ("cotenant.report.console", "import rich\nfrom cotenant.verdict.stats import quantile"
         ("cotenant.tenants.builtin.tts", "import torch"),
         (
             "cotenant.conductor.run",
