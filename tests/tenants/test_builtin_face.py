@@ -133,7 +133,8 @@ def test_a_bad_configuration_is_told_what_would_be_right(head: Running, message:
     assert part in error["message"]
 
 
-def test_a_client_that_leaves_frees_its_session(head: Running) -> None:
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_client_that_leaves_frees_its_session(head: Running, ended: bool) -> None:
     async def health(session: aiohttp.ClientSession) -> int:
         async with session.get(f"{head.url}/health") as response:
             count: int = (await response.json())["active"]
@@ -143,7 +144,9 @@ def test_a_client_that_leaves_frees_its_session(head: Running) -> None:
         async with aiohttp.ClientSession() as session:
             socket = await session.ws_connect(f"{head.url}/v1/face")
             await socket.send_json(CONFIG)
-            await socket.send_bytes(noise(160_000))
+            await socket.send_bytes(noise(480_000))
+            if ended:
+                await socket.send_json({"type": "end"})
             await frames_until(socket, 1)
             assert await health(session) >= 1
             await socket.close()

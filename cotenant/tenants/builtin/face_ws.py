@@ -41,27 +41,37 @@ async def _face(request: web.Request, loop: StepLoop[HeadEngine]) -> web.WebSock
     if not socket.can_prepare(request):
         raise web.HTTPBadRequest(text="this is a WebSocket: connect to it as one")
     await socket.prepare(request)
-    session: Session | None = None
-    sender: asyncio.Task[None] | None = None
     try:
         first = await socket.receive()
         mailbox: Mailbox[Frame | int] = Mailbox()
         session = Session(fps=_fps(_object(first.data)), send=mailbox.put)
-        loop.post(lambda engine: engine.add(session))
-        sender = asyncio.create_task(_send_frames(socket, mailbox))
-        if await _take_audio(socket, loop, session):
-            await sender
+        await _serve(socket, loop, session, mailbox)
     except _Refused as refusal:
         await socket.send_json({"type": "error", "message": str(refusal)})
     except ConnectionError:
-        pass  # the client went away: what it asked for is dropped below
-    finally:
-        if session is not None:
-            session.cancelled = True
-        if sender is not None:
-            sender.cancel()
+        pass  # the client went away, and what it asked for was dropped
     await socket.close()
     return socket
+
+
+async def _serve(
+    socket: web.WebSocketResponse, loop: StepLoop[HeadEngine], session: Session, mailbox: Mailbox[Frame | int]
+) -> None:
+    """Takes audio and sends frames at once, until all frames are sent or the client is gone."""
+    loop.post(lambda engine: engine.add(session))
+    tasks = (
+        asyncio.create_task(_take_audio(socket, loop, session)),
+        asyncio.create_task(_send_frames(socket, mailbox)),
+    )
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        session.cancelled = True
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _object(data: Any) -> dict[str, Any]:
@@ -89,11 +99,13 @@ def _fps(config: dict[str, Any]) -> int:
     return fps
 
 
-async def _take_audio(socket: web.WebSocketResponse, loop: StepLoop[HeadEngine], session: Session) -> bool:
-    """Hands the audio over until its end (True) or until the client is gone (False)."""
+async def _take_audio(socket: web.WebSocketResponse, loop: StepLoop[HeadEngine], session: Session) -> None:
+    """Hands the audio over; returns only when the client is gone."""
     odd = b""
-    taken_bytes = 0
+    taken_bytes, ended = 0, False
     async for message in socket:
+        if ended:
+            raise _Refused('nothing may follow {"type": "end"}')
         if message.type is WSMsgType.BINARY:
             taken_bytes += len(message.data)
             if taken_bytes > _AUDIO_LIMIT_S * 2 * SAMPLE_RATE_HZ:
@@ -106,9 +118,8 @@ async def _take_audio(socket: web.WebSocketResponse, loop: StepLoop[HeadEngine],
         elif message.type is WSMsgType.TEXT:
             if _object(message.data).get("type") != "end":
                 raise _Refused('after the configuration only audio and {"type": "end"} may come')
+            ended = True
             loop.post(lambda engine: engine.end(session))
-            return True
-    return False
 
 
 async def _send_frames(socket: web.WebSocketResponse, mailbox: Mailbox[Frame | int]) -> None:

@@ -127,6 +127,7 @@ class CodecDecoder(nn.Module):
     def __init__(self, sizes: CodecSizes) -> None:
         super().__init__()
         self.sizes = sizes
+        self._made: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         latent, hidden, channels = sizes.latent, sizes.transformer.hidden, sizes.decoder_channels
         self.books = nn.Parameter(torch.randn(sizes.codebooks, sizes.codebook_size, sizes.codebook_dim // 2))
         # The first codebook and the others are summed apart, each with its own projection.
@@ -150,16 +151,23 @@ class CodecDecoder(nn.Module):
             blocks += [ResidualUnit(channels, dilation) for dilation in (1, 3, 9)]
         self.blocks = nn.Sequential(*blocks, Snake(channels), CausalConv(channels, 1, 7))
 
+    def _tables(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rotations and the window's mask for (rows, frames, hidden); packets are alike, so they are kept."""
+        frames = x.shape[1]
+        if frames not in self._made:
+            cos, sin = (part.to(x) for part in rope_table(frames, self.sizes.transformer.head_dim, 1e4))
+            age = torch.arange(frames).view(-1, 1) - torch.arange(frames)
+            mask = ((age >= 0) & (age < self.sizes.window)).to(x.device)
+            self._made[frames] = (cos, sin, mask)
+        return self._made[frames]
+
     def forward(self, codes: Tensor) -> Tensor:
         found = self.books[
             torch.arange(self.sizes.codebooks, device=codes.device), codes % self.sizes.codebook_size
         ]
         x = self.semantic(found[:, :, 0]) + self.acoustic(found[:, :, 1:].sum(dim=2))
         x = self.enter(self.pre(x.transpose(1, 2)).transpose(1, 2))
-        frames = x.shape[1]
-        cos, sin = (part.to(x) for part in rope_table(frames, self.sizes.transformer.head_dim, 1e4))
-        age = torch.arange(frames).view(-1, 1) - torch.arange(frames)
-        mask = ((age >= 0) & (age < self.sizes.window)).to(x.device)
+        cos, sin, mask = self._tables(x)
         for layer in self.layers:
             x = layer(x, cos, sin, mask)
         out: Tensor = self.blocks(self.stretch(self.leave(x).transpose(1, 2)))
