@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from cotenant.load.desk import Desk, StreamRows
 from cotenant.load.pacing import every_from_rate_ns, next_closed, schedule
+from cotenant.load.request import Outcome, Request
 from cotenant.load.settings import CompletionsLoad
 from cotenant.load.stage import Stage
-from cotenant.load.transport import CONNECT_AHEAD_NS, Outcome, Request, sleep_until
+from cotenant.load.transport import CONNECT_AHEAD_NS, sleep_until
 from cotenant.wire.completions import CompletionDecoder, Tokens, Usage, completion_request
 from cotenant.wire.http1 import Body, Head
 
@@ -164,8 +166,9 @@ def start_askers(desk: Desk, stage: Stage, load: CompletionsLoad) -> None:
 
 async def _alive(desk: Desk, stage: Stage, load: CompletionsLoad, number: int) -> None:
     loop = asyncio.get_running_loop()
-    due_ns = stage.start_ns
     bodies = [prepare(desk, load, load.output)]
+    # The first is due once there is something to send.
+    due_ns = max(stage.start_ns, time.monotonic_ns())
 
     def prepare_next() -> None:
         bodies.append(prepare(desk, load, load.output))

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import aiohttp
 
+from cotenant.load.request import Limits, Outcome
 from cotenant.load.settings import Settings, Tenant
 from cotenant.load.stage import Stage
-from cotenant.load.transport import Limits, Outcome, Transport
+from cotenant.load.transport import Transport
 from cotenant.run_dir.writer import RunWriter
 
 STREAMS_PER_PROCESS: Final = 1_000_000

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from cotenant.load.desk import Desk
-from cotenant.load.face import FaceFeed, show
+from cotenant.load.face import show
+from cotenant.load.face_audio import FaceFeed
 from cotenant.load.pacing import next_closed, next_turn, schedule, text_line
 from cotenant.load.settings import FacesLoad, VoicesLoad
 from cotenant.load.stage import Stage, Ticket

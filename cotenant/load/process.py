@@ -4,192 +4,28 @@ import asyncio
 import contextlib
 import errno
 import gc
-import json
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import uvloop
 
 from cotenant.errors import ExitCode
-from cotenant.load.asker import start_askers
 from cotenant.load.clock import ClockMap, read_pair
+from cotenant.load.commands import Process
+from cotenant.load.control import Control, Hangup
 from cotenant.load.desk import Desk
-from cotenant.load.listener import start_voices
-from cotenant.load.settings import CompletionsLoad, FacesLoad, Settings, VoicesLoad, read_settings
+from cotenant.load.settings import Settings, VoicesLoad, read_settings
 from cotenant.load.sockets import keep_stamps_on
-from cotenant.load.solo_face import start_faces
-from cotenant.load.stage import Stage
 from cotenant.load.transport import Transport
 from cotenant.load.upkeep import Upkeep
-from cotenant.load.warm import warm
-from cotenant.records import WARM_STAGE
 from cotenant.run_dir.writer import RunWriter
 
 CONTROL_ENV: Final = "COTENANT_CONTROL"
 NAME_ENV: Final = "COTENANT_NAME"
 _LINE_LIMIT_BYTES: Final = 16 * 2**20
-_PROGRESS_S: Final = 0.5
-_POLL_S: Final = 0.02
-
-
-class _Hangup(Exception):
-    """The conductor is gone."""
-
-
-class Control:
-    """The child's end of the control socket: one JSON object a line, both ways."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    def say(self, event: Mapping[str, Any]) -> None:
-        """Sends an event; a conductor that is gone is found out by `hear`."""
-        if not self._writer.is_closing():
-            self._writer.write(json.dumps(event).encode() + b"\n")
-
-    async def hear(self) -> dict[str, Any]:
-        """The next line. Raises _Hangup at the end of the socket."""
-        try:
-            line = await self._reader.readline()
-        except ConnectionError:
-            line = b""
-        if not line.endswith(b"\n"):
-            raise _Hangup
-        value: dict[str, Any] = json.loads(line)
-        return value
-
-    async def close(self) -> None:
-        """Sends what is left, unless nobody takes it within a second."""
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(1):
-                await self._writer.drain()
-        self._writer.close()
-
-
-class Process:
-    """The commands of one load process. A fault of ours in any task ends up in `failure`."""
-
-    def __init__(self, desk: Desk, control: Control, failure: asyncio.Future[None]) -> None:
-        self._desk = desk
-        self._control = control
-        self._failure = failure
-        self._stage: Stage | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._chores: set[asyncio.Task[None]] = set()
-
-    async def obey(self, command: Mapping[str, Any]) -> bool:
-        """Carries out one command; False after `stop`. Raises ValueError for an unknown one."""
-        match command["do"]:
-            case "warm":
-                self._chore(self._warm(command["load"]))
-            case "start":
-                await self._start(command)
-            case "measure":
-                self._measure(command["start_ns"], command["end_ns"])
-            case "drain":
-                await self._drain()
-                self._control.say({"event": "drained"})
-            case "stop":
-                await self._drain()
-                return False
-            case other:
-                raise ValueError(f"no command {other!r}")
-        return True
-
-    async def end(self) -> None:
-        """Stops everything that is under way."""
-        await self._drain()
-
-    def _new_stage(self, name: str, number: int, start_ns: int) -> Stage:
-        return Stage(name=name, round=number, start_ns=start_ns, failure=self._failure)
-
-    def _chore(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._chores.add(task)
-        task.add_done_callback(self._chore_ended)
-        return task
-
-    def _chore_ended(self, task: asyncio.Task[None]) -> None:
-        self._chores.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and not self._failure.done():
-            self._failure.set_exception(error)
-
-    async def _warm(self, name: str) -> None:
-        stage = self._new_stage(WARM_STAGE, 0, time.monotonic_ns())
-        try:
-            warmth = await warm(self._desk, stage, name)
-        finally:
-            await stage.drain()
-        self._control.say(warmth.event(name))
-
-    async def _start(self, command: Mapping[str, Any]) -> None:
-        await self._drain()
-        stage = self._new_stage(command["stage"], command["round"], command["at_ns"])
-        self._stage = stage
-        loads = [self._desk.settings.loads[name] for name in command["loads"]]
-        voices = {load.name for load in loads if isinstance(load, VoicesLoad)}
-        for load in loads:
-            if isinstance(load, VoicesLoad):
-                faces = [one for one in loads if isinstance(one, FacesLoad) and one.follows == load.name]
-                start_voices(self._desk, stage, load, faces)
-            elif isinstance(load, CompletionsLoad):
-                start_askers(self._desk, stage, load)
-            elif load.follows not in voices:
-                followed = self._desk.settings.loads.get(load.follows)
-                start_faces(self._desk, stage, load, followed if isinstance(followed, VoicesLoad) else None)
-        self._watch = self._chore(self._watch_stage(stage, [load.name for load in loads]))
-
-    def _measure(self, start_ns: int, end_ns: int) -> None:
-        if self._stage is None:
-            raise ValueError("measure without start")
-        self._stage.window_start_ns, self._stage.window_end_ns = start_ns, end_ns
-        self._stage.told_followed = False
-
-    async def _drain(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
-        for chore in tuple(self._chores):
-            chore.cancel()
-        await asyncio.gather(*tuple(self._chores), return_exceptions=True)
-        if self._stage is not None:
-            await self._stage.drain()
-            self._stage = None
-        # Collection is off while streams run; between stages it disturbs nobody.
-        gc.collect()
-
-    async def _watch_stage(self, stage: Stage, loads: list[str]) -> None:
-        """Says what the conductor waits for: settled loads, the followed window, progress."""
-        told: set[str] = set()
-        progress_s = 0.0
-        while True:
-            for name in loads:
-                if name not in told and stage.is_settled(name):
-                    told.add(name)
-                    self._control.say({"event": "settled", "load": name})
-            if not stage.told_followed and stage.followed():
-                stage.told_followed = True
-                self._control.say({"event": "followed"})
-            if progress_s <= 0:
-                progress_s = _PROGRESS_S
-                counts = stage.counts
-                self._control.say(
-                    {
-                        "event": "progress",
-                        "open": stage.open_streams(),
-                        "streams": counts.streams,
-                        "failed": counts.failed,
-                        "underruns": counts.underruns,
-                        "tokens": counts.tokens,
-                    }
-                )
-            await asyncio.sleep(_POLL_S)
-            progress_s -= _POLL_S
 
 
 async def run(control: Control, name: str) -> None:
@@ -197,9 +33,10 @@ async def run(control: Control, name: str) -> None:
     control.say({"event": "hello", "name": name, "pid": os.getpid()})
     try:
         settings = read_settings(await control.hear())
-    except _Hangup:
+    except Hangup:
         return
     pin(settings.index)
+    realtime = ask_for_realtime()
     held = keep_stamps_on()
     clock = ClockMap(read_pair())
     writers = open_writers(settings)
@@ -208,6 +45,9 @@ async def run(control: Control, name: str) -> None:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as web:
         desk = Desk(
             settings=settings, writer=writers[0], late_audio=writers[1], transport=Transport(clock), web=web
+        )
+        writers[0].append(
+            "host", t=time.monotonic_ns(), source=settings.name, metric="realtime", value=float(realtime)
         )
         process = Process(desk, control, failure)
         upkeep = loop.create_task(Upkeep(desk).run())
@@ -233,7 +73,7 @@ async def run(control: Control, name: str) -> None:
 
 
 async def _obey(process: Process, control: Control) -> None:
-    with contextlib.suppress(_Hangup):
+    with contextlib.suppress(Hangup):
         while await process.obey(await control.hear()):
             pass
 
@@ -255,6 +95,15 @@ def pin(index: int) -> None:
     if len(cores) > 2:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, {cores[-1 - index % (len(cores) - 1)]})
+
+
+def ask_for_realtime() -> bool:
+    """SCHED_FIFO where it is allowed, so that busy cores hardly delay our sends and reads; whether it is."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except (OSError, AttributeError):
+        return False
+    return True
 
 
 async def _main() -> int:

@@ -1,6 +1,7 @@
 """A face alone: the built-in recording handed over as a voice would bring it."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -8,7 +9,8 @@ from typing import Final
 import soundfile
 
 from cotenant.load.desk import Desk
-from cotenant.load.face import FaceFeed, show
+from cotenant.load.face import show
+from cotenant.load.face_audio import FaceFeed
 from cotenant.load.pacing import next_turn, schedule, text_line
 from cotenant.load.resample import to_s16
 from cotenant.load.settings import FacesLoad, VoicesLoad
@@ -107,9 +109,10 @@ async def one_clip(
     playing = stage.spawn(play_recording(feed, path, due_ns, desk.pace))
     try:
         await show(desk, stage, feed, listener, due_ns, ticket)
-        # An utterance is over when it was heard, not when its frames are there.
+        # A turn is over when it was heard and when nothing of it can come any more.
         info = soundfile.info(str(path))
-        return due_ns + int(info.frames) * NS_PER_S // int(info.samplerate)
+        heard_ns = due_ns + int(info.frames) * NS_PER_S // int(info.samplerate)
+        return max(heard_ns, time.monotonic_ns())
     finally:
         playing.cancel()
         await asyncio.gather(playing, return_exceptions=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotenant.load.desk import Desk, StreamRows
+from cotenant.load.request import Outcome, Request
 from cotenant.load.settings import VoicesLoad
 from cotenant.load.stage import Stage
-from cotenant.load.transport import Outcome, Request, sleep_until
+from cotenant.load.transport import sleep_until
 from cotenant.playback.player import play
 from cotenant.wire.http1 import Body, Head
 from cotenant.wire.pcm import media_ns

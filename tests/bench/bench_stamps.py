@@ -21,8 +21,9 @@ from multiprocessing.synchronize import Event
 import uvloop
 
 from cotenant.load.clock import ClockMap, read_pair
+from cotenant.load.request import Limits, Outcome, Request
 from cotenant.load.sockets import keep_stamps_on
-from cotenant.load.transport import Limits, Outcome, Request, Transport
+from cotenant.load.transport import Transport
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.wire.http1 import Body, Head
 
@@ -167,9 +168,8 @@ def main() -> None:
     url = f"http://127.0.0.1:{ours.recv()}/"
     gc.freeze()
     gc.disable()
-    print(
-        f"{options.streams} streams, a chunk each {options.step_ms} ms, {options.burners} burners at nice {options.nice}"
-    )
+    burners = f"{options.burners} burners at nice {options.nice}"
+    print(f"{options.streams} streams, a chunk each {options.step_ms} ms, {burners}")
     print(f"{'error of stamps, ms':<34}{'share':>9} {'p50':>11}{'p99':>11}{'p99.9':>11}{'max':>11}")
     with busy(options.burners, options.nice), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for stamps in (True, False):

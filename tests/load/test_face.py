@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from cotenant.load.face import FaceFeed, HandedAudio, show
+from cotenant.load.face import show
+from cotenant.load.face_audio import FaceFeed, HandedAudio
 from cotenant.load.listener import start_voices
 from cotenant.load.solo_face import one_clip, packets
 from cotenant.testing.truth_face import Fault, TruthFace, truth_face

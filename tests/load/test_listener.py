@@ -11,9 +11,10 @@ import pytest
 
 from cotenant.load.desk import Desk
 from cotenant.load.listener import start_voices
+from cotenant.load.request import Consumer, Limits, Outcome, Request
 from cotenant.load.settings import VoicesLoad
 from cotenant.load.stage import Stage
-from cotenant.load.transport import Consumer, Limits, Outcome, Request, sleep_until
+from cotenant.load.transport import sleep_until
 from cotenant.testing.virtual_loop import VirtualLoop
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.wire.http1 import Body, Head

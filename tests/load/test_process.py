@@ -167,7 +167,7 @@ def test_the_life_of_a_stage(tmp_path: Path) -> None:
     assert reader.read_audio(run_dir, recording, voices[0]["stream"]) == PIECE * 4
     assert all(len(recording.tables[name]) for name in ("chunks", "frames", "tokens"))
     host = recording.tables["host"].to_pylist()
-    assert {row["metric"] for row in host} == {"cpu_s", "loop_lag_ns", "offset_bracket_ns"}
+    assert {row["metric"] for row in host} == {"cpu_s", "loop_lag_ns", "offset_bracket_ns", "realtime"}
     assert {row["source"] for row in host} == {"listeners"}
     # Progress came after the window's start at least once, with its counts.
     assert progress[-1].keys() == {"event", "open", "streams", "failed", "underruns", "tokens"}
