@@ -99,6 +99,9 @@ def _counts(prompt: int, count: int) -> dict[str, int]:
 
 async def serve(llm: IdleLlm, host: str, port: int) -> None:
     """Serves until SIGTERM or SIGINT; prints the ready line."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     runner = web.AppRunner(llm.app(), shutdown_timeout=0.2, handler_cancellation=True)
     await runner.setup()
     try:
@@ -107,9 +110,6 @@ async def serve(llm: IdleLlm, host: str, port: int) -> None:
         ready = {"ready": True, "kind": "completions", "url": url, "shape": "idle", "pid": os.getpid()}
         sys.stdout.write(json.dumps(ready) + "\n")
         sys.stdout.flush()
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await stop.wait()
     finally:
         await runner.cleanup()
