@@ -116,10 +116,10 @@ def _decide(
     if both.decision == "point":
         return word, ""
     near = bounds.low if difference > 0 else bounds.high
-    if near is None:
-        return "inconclusive", bounds.why or "no bound from so few"
-    if near * difference > 0:
+    if near is not None and near * difference > 0:
         return word, ""
-    if math.isinf(near):
-        return "inconclusive", "too few to bound the difference"
-    return "same", "the interval of the difference holds zero"
+    if near is not None and math.isfinite(near):
+        return "same", "the interval of the difference holds zero"
+    reason = "too few to bound the difference" if near is not None else bounds.why or "no bound from so few"
+    # Nothing speaks for a regression where the value itself is better.
+    return ("inconclusive" if word == "regression" else "same"), reason
