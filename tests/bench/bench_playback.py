@@ -14,7 +14,7 @@ MS = 1_000_000
 
 
 def hour(streams: int, chunks: int, *, late_share: float, pace: float = 1.0, seed: int = 1) -> Arrivals:
-    """`streams` utterances of `chunks` chunks of 80 ms at 0.5 * `pace` of real time; some with a long hole."""
+    """`streams` utterances of `chunks` chunks of 80 ms at 0.5 `pace` of real time; some with a hole."""
     rng = np.random.default_rng(seed)
     gaps = rng.gamma(4.0, 10.0 * pace, (streams, chunks))
     holes = (rng.random((streams, chunks)) < 1.0 / chunks) & (rng.random((streams, 1)) < late_share)

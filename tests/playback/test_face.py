@@ -142,6 +142,22 @@ def test_the_specification_leaves_the_current_interval_out() -> None:
         assert len(freezes_of(shown, int(shown[-1]), 0, rule="spec")) == expected
 
 
+def test_the_average_is_over_the_last_30_frames_only() -> None:
+    slow, fast = np.arange(40, dtype=np.int64) * 200 * MS, np.arange(1, 41, dtype=np.int64) * 40 * MS
+    shown = np.append(slow, slow[-1] + fast)
+    for rule in ("libwebrtc", "spec"):
+        held = np.append(shown, shown[-1] + 300 * MS)
+        (only,) = freezes_of(held, int(held[-1]), 0, rule=rule)
+        assert only.duration_ns == 300 * MS
+
+
+def test_a_frame_that_stays_half_a_period_is_not_shown() -> None:
+    voice = _voice([(0, 1000)])
+    for stays, dropped in ((20, 1), (20.001, 0)):
+        face = _face([(0, 0), (40, 40), (80 + 40 - stays, 80), (0, 120)], voice)
+        assert face.dropped == dropped
+
+
 def test_four_samples_are_too_few_for_libwebrtc() -> None:
     for count, expected in ((3, 0), (4, 1)):
         shown = np.append(np.arange(count + 1) * 40 * MS, (count * 40 + 1000) * MS)

@@ -17,7 +17,7 @@ STREAMS = 10_000
 TICK_NS = 500_000
 
 
-def _fleet(rng: random.Random, count: int) -> Arrivals:
+def _fleet(rng: random.Random, count: int, tick: int = TICK_NS) -> Arrivals:
     """Random streams: ended and cut, some without audio, some shuffled, with empty rows."""
     offsets, rows, limits, ended = [0], [], [], []
     for _ in range(count):
@@ -32,10 +32,10 @@ def _fleet(rng: random.Random, count: int) -> Arrivals:
         offsets.append(len(rows))
         limits.append(case.give_up if case.give_up is not None else case.done)
         ended.append(not cut)
-    table = np.array(rows, np.int64) * TICK_NS + rng.randrange(10**15)
-    table[:, 1] = np.array([d for _, d in rows]) * TICK_NS
-    shift = table[0, 0] - rows[0][0] * TICK_NS
-    limit = np.array(limits, np.int64) * TICK_NS + shift
+    table = np.array(rows, np.int64) * tick + rng.randrange(10**15)
+    table[:, 1] = np.array([d for _, d in rows]) * tick
+    shift = table[0, 0] - rows[0][0] * tick
+    limit = np.array(limits, np.int64) * tick + shift
     return Arrivals(
         offsets=np.array(offsets),
         arrival_ns=table[:, 0],
@@ -52,15 +52,16 @@ def _coded(value: int | None, other: int) -> int:
 
 @pytest.mark.parametrize("start", ["prefill", "delay"])
 @pytest.mark.parametrize("policy", [*POLICIES, "quantum"])
-def test_fleet_equals_the_player(policy: str, start: str) -> None:
+@pytest.mark.parametrize("tick", [TICK_NS, 1])
+def test_fleet_equals_the_player(policy: str, start: str, tick: int) -> None:
     rng = random.Random(f"fleet/{policy}/{start}")
-    fleet = _fleet(rng, STREAMS if policy == "resume" else STREAMS // 4)
+    fleet = _fleet(rng, STREAMS // (2 if policy == "resume" else 8), tick)
     options = PlayerOptions(
-        lookahead_ns=rng.randrange(1, 12) * TICK_NS,
+        lookahead_ns=rng.randrange(1, 12) * tick,
         start=start,  # type: ignore[arg-type]
         after_underrun={"resync": "drop", "quantum": "resume"}.get(policy, policy),  # type: ignore[arg-type]
-        quantum_ns=3 * TICK_NS if policy == "quantum" else 0,
-        resync_after_ns=2 * TICK_NS if policy == "resync" else None,
+        quantum_ns=3 * tick if policy == "quantum" else 0,
+        resync_after_ns=2 * tick if policy == "resync" else None,
     )
     result = play_fleet(fleet, options)
     events = list(
@@ -111,6 +112,19 @@ def test_streams_are_cut_into_blocks_without_a_seam() -> None:
     numbers = [b.stream.tolist() for b in blocks.blocks_of(fleet, rows=7)]
     assert len(numbers) > 50
     assert [i for part in numbers for i in part] == np.flatnonzero(whole.chunks).tolist()
+
+
+def test_an_end_before_the_last_arrival_is_at_the_last_arrival() -> None:
+    fleet = Arrivals(
+        offsets=np.array([0, 2]),
+        arrival_ns=np.array([0, 50]),
+        media_ns=np.array([10, 10]),
+        done_ns=np.array([20]),
+        ended=np.array([True]),
+        give_up_ns=np.array([0]),
+    )
+    assert play_fleet(fleet, PlayerOptions(lookahead_ns=30)).start_ns.tolist() == [50]
+    assert play([0, 50], [10, 10], PlayerOptions(lookahead_ns=30), done_ns=20).start_ns == 50
 
 
 def test_huge_times_do_not_overflow() -> None:

@@ -18,7 +18,7 @@ MS = 1_000_000
 
 
 def _fleet(
-    rng: random.Random, streams: int, *, cut_share: float = 0.3, empty_share: float = 0.05
+    rng: random.Random, streams: int, *, cut_share: float = 0.3, empty_share: float = 0.05, tick: int = 1
 ) -> Arrivals:
     offsets, rows, limits = [0], [], []
     for _ in range(streams):
@@ -28,8 +28,8 @@ def _fleet(
             t += rng.choice((0, rng.randrange(2 * MS), rng.randrange(120 * MS), rng.randrange(600 * MS)))
         offsets.append(len(rows))
         limits.append(t + rng.choice((0, rng.randrange(10**9))))
-    table = np.array(rows, np.int64)
-    limit = np.array(limits)
+    table = np.array(rows, np.int64) // tick * tick
+    limit = np.array(limits) // tick * tick
     ended = np.array([rng.random() >= cut_share for _ in range(streams)])
     return Arrivals(
         offsets=np.array(offsets),
@@ -49,10 +49,11 @@ def _due(fleet: Arrivals) -> np.ndarray[Any, np.dtype[np.int64]]:
 @pytest.mark.parametrize("refill_ns", [None, 70 * MS])
 def test_curves_equal_a_player_at_each_lookahead(start: str, refill_ns: int | None) -> None:
     rng = random.Random(f"whatif/{start}/{refill_ns}")
-    for policy in ("resume", "refill", "drop"):
-        fleet = _fleet(rng, 700)
+    # On a grid of half a millisecond, silences of exactly 1 ms and 100 ms are common.
+    for policy, tick in (("resume", 1), ("refill", MS // 2), ("drop", MS // 2)):
+        fleet = _fleet(rng, 300, tick=tick)
         options = PlayerOptions(lookahead_ns=5, start=start, after_underrun=policy, refill_ns=refill_ns)  # type: ignore[arg-type]
-        grid = np.array([0, 1, *sorted(rng.sample(range(2, 3000 * MS), 15)), 60_000 * MS])
+        grid = np.unique([0, 1, *(rng.randrange(2, 3000 * MS) // tick * tick for _ in range(8)), 60_000 * MS])
         result = what_if(fleet, options, _due(fleet), lookaheads_ns=grid)
         for i, lookahead in enumerate(grid.tolist()):
             for after, curve in result.curves.items():
@@ -225,3 +226,18 @@ def test_one_hole_is_not_slowness() -> None:
         give_up_ns=fleet.give_up_ns,
     )
     assert not slower_than_real_time(holed).any()
+
+
+def test_two_short_losses_in_one_millisecond_are_not_one_underrun() -> None:
+    arrival = np.array([0, 10_500_000, 11 * MS])
+    fleet = Arrivals(
+        offsets=np.array([0, 3]),
+        arrival_ns=arrival,
+        media_ns=np.array([10 * MS, 900_000, 5 * MS]),
+        done_ns=arrival[-1:],
+        ended=np.ones(1, bool),
+        give_up_ns=np.zeros(1, np.int64),
+    )
+    result = what_if(fleet, PlayerOptions(lookahead_ns=0), arrival[:1], lookaheads_ns=np.array([0]))
+    assert result.curves["drop"].underruns.tolist() == [0]
+    assert result.curves["drop"].stall_total_ns.tolist() == [600_000]
