@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 import time
 from collections.abc import AsyncIterator
 
@@ -157,3 +158,42 @@ def test_bodies_differ_for_each_request() -> None:
     prompts = [tuple(json.loads(body)["prompt"]) for body in run(bodies())]
     assert len(set(prompts)) == 5
     assert all(len(prompt) == 16 for prompt in prompts)
+
+
+@pytest.mark.parametrize("uv", [True, False], ids=["uvloop", "asyncio"])
+def test_a_server_that_does_not_read_its_request(uv: bool) -> None:
+    async def work() -> KeptRows:
+        # Connections are taken by the kernel and never read: a long prompt does not fit into its buffers.
+        with socket.create_server(("127.0.0.1", 0)) as deaf:
+            load = completions(prompt=2_000_000)
+            url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+            told = settings([tenant(url, "llm")], [load], request_limit_ns=300 * NS_PER_MS)
+            async with desk_for(told) as (desk, rows):
+                body = prepare(desk, load, 4)
+                await ask(desk, new_stage(), load, 0, time.monotonic_ns(), body)
+                return rows
+
+    row = run(work(), uv=uv).stream()
+    assert (row["end"], row["error_kind"], row["first_byte"]) == ("error", "timeout", None)
+
+
+def test_an_answer_before_the_request_was_read_counts() -> None:
+    async def work() -> KeptRows:
+        async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 503 Full\r\nContent-Length: 4\r\n\r\nfull")
+            await writer.drain()
+            await gone.wait()
+            writer.close()
+
+        gone = asyncio.Event()
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        async with server:
+            load = completions(prompt=2_000_000)
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with desk_for(settings([tenant(url, "llm")], [load])) as (desk, rows):
+                await ask(desk, new_stage(), load, 0, time.monotonic_ns(), prepare(desk, load, 4))
+            gone.set()
+        return rows
+
+    row = run(work()).stream()
+    assert (row["end"], row["error_kind"], row["status"]) == ("error", "overloaded", 503)
