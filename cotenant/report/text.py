@@ -72,7 +72,7 @@ def gate_sentence(gate: Mapping[str, Any], unit: str = "") -> str:
     """`33 % of utterances clean, at least 95 % asked (n = 80)`, with the reason where it is not decided."""
     metric = str(gate["metric"])
     value = number({"value": gate.get("value"), "why": gate.get("why", {})}, "value")
-    shown, limit = value_text(metric, value), value_text(metric, float(gate["limit"]))
+    shown, limit = value_text(metric, value), value_text(metric, float(gate["limit"])).removeprefix("+")
     name = NAMES.get(metric, metric)
     if metric == "speech.clean_share":
         name = f"of {name}"

@@ -6,11 +6,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from cotenant.verdict.bootstrap import nearest_rank
 from cotenant.verdict.columns import NULL, Floats, Ints, Streams
 from cotenant.verdict.sample import Part, put
 from cotenant.verdict.speech import Utterances, paired_quantiles
-from cotenant.verdict.stats import Bounds, nearest_rank, paired_bounds, paired_share_bounds
+from cotenant.verdict.stats import Bounds, paired_bounds, paired_share_bounds
 
+# It has a sign: a ratio of it says nothing.
+SIGNED: Final = "headroom_p5"
 NO_PAIRS: Final = "no utterance of this stage has a pair in the baseline"
 _ROUNDS, _LISTENERS, _UTTERANCES = 1 << 8, 1 << 16, 1 << 24
 
@@ -40,13 +43,33 @@ def compare_voices(own: Utterances, reference: Utterances, matched: tuple[Ints, 
     for name, (path, level) in paired_quantiles().items():
         ours, theirs = own.values[path][left], reference.values[path][right]
         both = ~np.isnan(ours) & ~np.isnan(theirs)
-        ratio = name != "headroom_p5"
+        ratio = name != SIGNED
         unit = "" if path == "rtf" else "_ms"
         _put_pair(
             part, name, ours[both], theirs[both], blocks[both], level, ratio=ratio, unit=unit, tail=tail
         )
     _put_clean(part, own, reference, matched, tail)
     return part
+
+
+def quantile_ratios(
+    own: Utterances, reference: Utterances, matched: tuple[Ints, Ints]
+) -> dict[str, float | None]:
+    """The ratio of each compared quantile over the pairs; None where there is none."""
+    left, right = matched
+    found: dict[str, float | None] = {}
+    for name, (path, level) in paired_quantiles().items():
+        ours, theirs = own.values[path][left], reference.values[path][right]
+        both = ~np.isnan(ours) & ~np.isnan(theirs)
+        if name == SIGNED:
+            continue
+        found[name] = None
+        if both.any():
+            bottom = nearest_rank(theirs[both], level)
+            top = nearest_rank(ours[both], level)
+            if 0 < bottom < np.inf and top < np.inf:
+                found[name] = round(top / bottom, 6)
+    return found
 
 
 def widen(entry: dict[str, Any], a_a_ratio: float | None) -> None:

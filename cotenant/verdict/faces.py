@@ -2,7 +2,7 @@
 stage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.blocks import block_of
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints, Streams, Texts
+from cotenant.verdict.compare import pairs
 from cotenant.verdict.plan import Load, Plan, Window
 from cotenant.verdict.sample import (
     Part,
@@ -63,7 +64,7 @@ def read_faces(
     order, offsets = columns.group(columns.ints(rows, "stream"), every.stream)
     arrival, media = columns.ints(rows, "arrival")[order], columns.ints(rows, "media_time")[order]
     handed = columns.ints(rows, "audio_handed")[order]
-    speaks = _voices_by_key(voices)
+    speaks = {stage: _voice_rows(stage, mine, voices, plan) for stage, mine in own.items()}
     place = {int(number): index for index, number in enumerate(every.stream)}
 
     def clip(stage: str, mine: Streams, index: int) -> FacePlayback:
@@ -75,7 +76,7 @@ def read_faces(
         if stage.startswith(SOLO_PREFIX):
             voice = _even_voice(int(mine.due[index]), times, load, options)
         else:
-            voice = _voice_of(speaks.get(_key(mine, index, load.follows)), voices, options)
+            voice = _voice_of(int(speaks[stage][index]), voices, options)
         known = handed[span][there]
         return judge_face(
             arrival[span][there],
@@ -203,28 +204,19 @@ def _joined(clips: Sequence[FacePlayback], of: Callable[[FacePlayback], Any]) ->
     return np.concatenate([np.zeros(0, dtype=np.int64), *(of(clip) for clip in clips)])
 
 
-_Key = tuple[str, str, int, int, int]
+def _voice_rows(stage: str, faces: Streams, voices: Voices, plan: Plan) -> Ints:
+    """For each face of a stage the row of the voice it belongs to, -1 for none."""
+    found = np.full(len(faces), -1, dtype=np.int64)
+    there = np.flatnonzero(voices.streams.stage == stage)
+    follows = np.array([plan.loads[load].follows for load in faces.load], dtype=np.object_)
+    left, right = pairs(replace(faces, load=follows), voices.streams.take(there), by_round=True)
+    found[left] = there[right]
+    return found
 
 
-def _key(streams: Streams, index: int, load: str) -> _Key:
-    numbers = (int(column[index]) for column in (streams.round, streams.listener, streams.utterance))
-    round_, listener, utterance = numbers
-    # Two unknown numbers are not the same number.
-    unknown = listener == NULL or utterance == NULL
-    return (
-        ("", load, 0, 0, index) if unknown else (str(streams.stage[index]), load, round_, listener, utterance)
-    )
-
-
-def _voices_by_key(voices: Voices) -> dict[_Key, int]:
-    streams = voices.streams
-    keys = (_key(streams, index, str(streams.load[index])) for index in range(len(streams)))
-    return {key: index for index, key in enumerate(keys) if key[0]}
-
-
-def _voice_of(index: int | None, voices: Voices, options: PlayerOptions) -> Playback:
+def _voice_of(index: int, voices: Voices, options: PlayerOptions) -> Playback:
     """The playback of one voice; silence where there is none."""
-    if index is None:
+    if index < 0:
         return play([], [], options, done_ns=0)
     arrivals = voices.arrivals
     span = slice(arrivals.offsets[index], arrivals.offsets[index + 1])

@@ -7,8 +7,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from cotenant.units import NS_PER_MS
+from cotenant.verdict.bootstrap import nearest_rank, nearest_ranks
 from cotenant.verdict.columns import Bools, Floats, Ints
-from cotenant.verdict.stats import design_effect, nearest_rank
+from cotenant.verdict.stats import design_effect
 
 # Independent observations that bound a quantile from both sides at 95 %: 59 for p95 and p5, 299 for p99.
 ENOUGH: Final = {"p50": 5, "p95": 59, "p5": 59, "p99": 299}
@@ -117,10 +118,11 @@ def put_quantiles(
 ) -> None:
     """Nearest-rank quantiles under `path`, with `n` and `enough` where asked; registers the sample."""
     part.samples[path] = sample
-    for name in names:
-        value = None
-        if len(sample.values):
-            value = nearest_rank(sample.values, LEVELS[name], sample.weights)
+    names = tuple(names)
+    values: list[float | None] = [None] * len(names)
+    if len(sample.values):
+        values = [*nearest_ranks(sample.values, [LEVELS[name] for name in names], sample.weights)]
+    for name, value in zip(names, values, strict=True):
         put(part, f"{path}.{name}", value, reason, digits=3)
     if count:
         part.entry[path]["n"] = len(sample.values)

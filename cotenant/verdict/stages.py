@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.units import ms_from_ns
-from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, widen
+from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
 from cotenant.verdict.faces import face_part
 from cotenant.verdict.facts import Facts, Paired, paired, timing_errors
 from cotenant.verdict.gates import Doubt
@@ -104,12 +104,11 @@ def put_reference(
     found.part.add("vs_reference", part)
 
 
-def a_a_ratios(again: StageFacts | None, tail: float) -> dict[str, float | None]:
+def a_a_ratios(again: StageFacts | None) -> dict[str, float | None]:
     """Ratio of the closing baseline over the first, for each compared quantile; {} where there is none."""
     if again is None or again.paired is None or again.paired.reference is None:
         return {}
-    part = compare_voices(again.paired.own, again.paired.reference, again.paired.matched, tail)
-    return {name: entry["ratio"] for name, entry in part.entry.items() if "ratio" in entry}
+    return quantile_ratios(again.paired.own, again.paired.reference, again.paired.matched)
 
 
 def _against_solo(

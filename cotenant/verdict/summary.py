@@ -60,7 +60,7 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
     again = None
     if plan.again is not None and plan.again.name in plan.measured:
         again = stage_facts(facts, plan.again, by_round=False)
-    ratios = a_a_ratios(again, facts.tail)
+    ratios = a_a_ratios(again)
     stages = [stage_facts(facts, stage) for stage in plan.stages]
     for stage in stages:
         put_reference(facts, stage, solo, ratios)

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from cotenant.records import Recording
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict import columns
+from cotenant.verdict.bootstrap import nearest_rank
 from cotenant.verdict.columns import NULL, STREAMS_PER_PROCESS, Floats, Ints, Streams
-from cotenant.verdict.stats import nearest_rank
 
 LIMIT_NS: Final = 10 * NS_PER_MS
 _P99: Final = 0.99
@@ -102,20 +102,24 @@ def _arrival_errors(
     host: dict[tuple[str, str], tuple[Ints, Floats]],
     writers: dict[int, str],
 ) -> Floats:
-    errors, lag = np.full(len(arrival), np.inf), np.full(len(arrival), np.inf)
+    errors = np.full(len(arrival), np.inf)
     process = streams.stream // STREAMS_PER_PROCESS
     for stamp, metric in _METRIC_OF_STAMP.items():
         of_stamp = streams.stamp == stamp
         for index in np.unique(process[of_stamp]):
             rows = _rows(offsets, of_stamp & (process == index))
             errors[rows] = _around(_series(host, metric, int(index), writers), arrival[rows])
-    for index in np.unique(process):
-        rows = _rows(offsets, process == index)
-        lag[rows] = _around(_series(host, "loop_lag_ns", int(index), writers), arrival[rows])
-    since = _since_previous_read(arrival, offsets, streams.sent)
-    # An earlier message of the read came after the previous read, and not longer ago than the loop stood still:
-    # a loop that polls reads it by itself.
-    errors = np.where(shared == 1, np.minimum(since, lag + LAG_PERIOD_NS), errors)
+    together = np.flatnonzero(shared == 1)
+    if len(together):
+        since = _since_previous_read(arrival, offsets, streams.sent)[together]
+        reader = np.repeat(process, np.diff(offsets))[together]
+        for index in np.unique(reader):
+            mine = reader == index
+            rows = together[mine]
+            lag = _around(_series(host, "loop_lag_ns", int(index), writers), arrival[rows])
+            # An earlier message came after the previous read, and not longer ago than the loop stood still:
+            # a loop that polls reads it by itself.
+            errors[rows] = np.minimum(since[mine], lag + LAG_PERIOD_NS)
     errors[shared < 0] = np.inf
     return errors
 
@@ -194,7 +198,20 @@ def _series(
 
 
 def _around(series: list[tuple[Ints, Floats]], times: Ints) -> Floats:
-    """The larger of the values before and after each time, over all series; +inf where there is none near."""
+    """The larger of the values before and after the second of each time, over all series; +inf where none is
+    near."""
+    if not len(times):
+        return np.zeros(0)
+    # By whole seconds, so that millions of arrivals cost a look-up each.
+    start = int(times.min())
+    second = (times - start) // NS_PER_S
+    seconds = start + np.arange(int(second.max()) + 2, dtype=np.int64) * NS_PER_S
+    at_edge = _nearby(series, seconds)
+    return np.maximum(at_edge[:-1], at_edge[1:])[second]
+
+
+def _nearby(series: list[tuple[Ints, Floats]], times: Ints) -> Floats:
+    """The larger of the values before and after each time; +inf where there is none within reach."""
     worst = np.full(len(times), -np.inf)
     for at, values in series:
         if not len(at):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from cotenant.verdict.bootstrap import nearest_rank
 from cotenant.verdict.stats import (
     design_effect,
-    nearest_rank,
     order_bounds,
     paired_bounds,
     quantile_bounds,

@@ -46,7 +46,9 @@ def test_a_shared_read_is_as_uncertain_as_the_time_since_the_read_before() -> No
     builder = good_run()
     for row in builder.rows["chunks"]:
         row["shared_read"] = row["seq"] == 3
-    # 1 of 20 chunks: their error of 100 ms is the p99.
+    # 1 of 20 chunks: their error is the p99. A loop that lagged by 0.01 ms would have read it within that.
+    assert _stages(builder)["alone"]["timing"]["voices"]["p99_ms"] == 5.01
+    _stamps(builder, "loop_lag_ns", 1000.0 * MS)
     assert _stages(builder)["alone"]["timing"]["voices"]["p99_ms"] == 100.0
     for row in builder.rows["chunks"]:
         row["shared_read"] = False
@@ -62,6 +64,7 @@ def test_messages_of_one_read_share_the_read_before() -> None:
         for row in rows[4:8]:
             row["arrival"] = rows[7]["arrival"]
             row["shared_read"] = row is not rows[7]
+    _stamps(builder, "loop_lag_ns", 1000.0 * MS)
     # The read before is that of chunk 3, 400 ms earlier.
     assert _stages(builder)["alone"]["timing"]["voices"]["p99_ms"] == 400.0
 

@@ -1,0 +1,157 @@
+"""What a person sees at the end of a run."""
+
+from typing import Any
+
+import pytest
+
+from cotenant.report.console import CPU_NOTE, render, verdict_line
+from cotenant.report.table import display_width
+from cotenant.report.text import safe
+from cotenant.verdict.summary import JudgeOptions, judge
+from tests.verdict.recordings import MS, Builder, S, good_run
+
+
+def _shown(builder: Builder, width: int = 120, **options: Any) -> str:
+    recording = builder.build()
+    summary = judge(recording, JudgeOptions(**{"decision": "point", **options}))
+    return render(summary, recording.manifest, width)
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 100, 120, 200])
+@pytest.mark.parametrize("bad", [False, True])
+def test_no_line_is_wider_than_the_terminal(width: int, bad: bool) -> None:
+    builder = good_run(late_ms=900 if bad else 0, share=0.5)
+    builder.scenario["gate"] = ["voice", "face"]
+    for line in _shown(builder, width).splitlines():
+        assert display_width(line) <= width, line
+
+
+def test_wide_table_has_a_row_for_each_stage() -> None:
+    text = _shown(good_run(late_ms=900, share=0.5), 140)
+    head, alone, crowd = text.splitlines()[2:5]
+    assert head.split("  ")[0] == "stage"
+    for heading in (
+        "TTFA p95",
+        "playback p95",
+        "gap p99",
+        "underruns",
+        "stalled",
+        "clean",
+        "headroom p5",
+        "fps p5",
+    ):
+        assert heading in head
+    assert alone.startswith("alone ")
+    assert alone.endswith("PASS")
+    assert crowd.endswith("FAIL")
+    assert "+380 ms" in alone
+    assert "-100 ms" in crowd
+    assert "39.6" in crowd
+
+
+def test_narrow_form_has_every_stage_with_its_verdict() -> None:
+    text = _shown(good_run(late_ms=900, share=0.5), 60)
+    lines = text.splitlines()
+    assert any(line.startswith("alone") and line.endswith("PASS") for line in lines)
+    assert any(line.startswith("crowd") and line.endswith("FAIL") for line in lines)
+    assert "clean 100 %" in text
+
+
+def test_what_a_cpu_does_not_tell_is_said_once() -> None:
+    text = " ".join(_shown(good_run(), 60).split())
+    assert text.count(CPU_NOTE) == 1
+    assert CPU_NOTE not in " ".join(_shown(good_run(device="gpu"), 60).split())
+
+
+def test_verdict_line_names_stage_value_limit_and_n() -> None:
+    builder = good_run(late_ms=1500, share=1.0)
+    word, sentence = verdict_line(judge(builder.build(), JudgeOptions()))
+    assert word == "FAIL"
+    assert sentence.startswith("crowd: 0 % of utterances clean, at least 95 % asked (n = 24)")
+    assert sentence.endswith("decided by point estimates")
+
+
+def test_inconclusive_says_how_many_more() -> None:
+    word, sentence = verdict_line(judge(good_run().build(), JudgeOptions(decision="interval")))
+    assert word == "INCONCLUSIVE"
+    assert "needs about 35 more utterances" in sentence
+
+
+def test_invalid_says_why_first() -> None:
+    builder = good_run()
+    builder.fault("settle:crowd", 79 * S)
+    word, sentence = verdict_line(judge(builder.build(), JudgeOptions()))
+    assert word == "INVALID"
+    assert sentence.startswith("crowd: not every load had its first output within the settle limit of 1m")
+
+
+def test_a_failing_baseline_is_said_and_nothing_is_claimed_against_it() -> None:
+    builder = good_run()
+    for row in builder.rows["chunks"]:
+        row["arrival"] += 900 * MS if row["seq"] >= 10 else 0
+    text = _shown(builder)
+    assert "the voice does not live here even alone: alone:" in text
+    assert "\nwhy" not in text
+    assert "untried" not in text
+
+
+def test_a_proven_lookahead_is_offered_and_one_that_breaks_a_gate_is_not_a_cure() -> None:
+    text = " ".join(_shown(good_run(late_ms=713, share=1.0)).split())
+    assert "mend a lookahead of" in text
+    assert "keeps 100 % of the utterances of crowd clean" in text
+    late = " ".join(_shown(good_run(late_ms=1500, share=1.0)).split())
+    assert "but that is no cure: speech.time_to_playback_ms.p95 <= 1000 ms fails" in late
+    assert "untried:" in late
+
+
+def test_a_passing_run_offers_nothing() -> None:
+    text = _shown(good_run())
+    assert "\nmend" not in text
+    assert "\nPASS" in text
+
+
+def test_an_interrupted_run_is_no_pass() -> None:
+    builder = good_run()
+    builder.status = "interrupted"
+    text = _shown(builder)
+    assert "INCONCLUSIVE" in text.splitlines()[-1]
+
+
+EVIL = "[red]\x1b[31m\x07\r\n\u202egpj.exe[/red]:boom:"
+
+
+def test_names_and_errors_cannot_steer_the_terminal() -> None:
+    builder = good_run()
+    recording = builder.build()
+    summary = judge(recording, JudgeOptions())
+    summary["scenario"] = summary["stages"][0]["name"] = EVIL
+    summary["stages"][1]["caveats"] = [{"name": "x", "text": EVIL}]
+    summary["validity"], summary["invalid_because"] = "invalid", [EVIL]
+    text = render(summary, {"device": {"name": EVIL}, "scenario": {}}, 100)
+    for character in "\x1b\x07\r\u202e":
+        assert character not in text
+    assert "[red]" in text
+
+
+def test_safe_text_is_one_short_line() -> None:
+    assert safe("a\nb\tc") == "a b c"
+    assert safe("x" * 1000, 10) == "xxxxxxx..."
+    assert safe("naïve 声 🎧") == "naïve 声 🎧"
+    assert safe("\x9b31m") == "?31m"
+
+
+def test_a_stage_without_data_shows_dashes() -> None:
+    builder = good_run()
+    builder.rows["marks"].clear()
+    text = _shown(builder)
+    assert "INCONCLUSIVE (INVALID)" in text
+    assert " -  " in text
+
+
+def test_a_long_stage_name_is_cut() -> None:
+    builder = good_run()
+    recording = builder.build()
+    summary = judge(recording, JudgeOptions())
+    summary["stages"][0]["name"] = "x" * 300
+    for width in (40, 80, 120):
+        assert max(map(display_width, render(summary, recording.manifest, width).splitlines())) <= width
