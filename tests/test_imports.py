@@ -188,7 +188,7 @@ def test_the_checker_sees_a_broken_rule(module: str, source: str) -> None:
             "from cotenant.load.pacing import due\nfrom cotenant.playback.player import play",
         ),
         ("cotenant.scenario.load", "from pathlib import Path\nfrom cotenant.resources import data_dir"),
-        ("cotenant.report.console", "import rich\nfrom cotenant.verdict.stats import quantile"
+        ("cotenant.report.console", "import rich\nfrom cotenant.verdict.stats import quantile"),
         ("cotenant.tenants.builtin.tts", "import torch"),
         (
             "cotenant.conductor.run",
