@@ -4,13 +4,21 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from cotenant.errors import ExitCode
 from cotenant.report.table import table_lines
 from cotenant.report.text import gate_sentence, number, safe, value_text
 from cotenant.units import format_ms, format_share
+from cotenant.verdict.summary import exit_code
 
 Entry = Mapping[str, Any]
 LABEL: Final = 7
 NARROWEST: Final = 40
+_WORDS: Final[Mapping[int, str]] = {
+    ExitCode.PASS: "PASS",
+    ExitCode.FAIL: "FAIL",
+    ExitCode.INCONCLUSIVE: "INCONCLUSIVE",
+    ExitCode.INVALID: "INVALID",
+}
 CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"
 # What a run does not prove; named so that a reader knows what to try.
 _UNTRIED_GPU: Final = "MPS with a limit or low priority for the LLM"
@@ -39,32 +47,32 @@ def render(summary: Entry, manifest: Entry, width: int, *, page: str | None = No
 
 
 def verdict_line(summary: Entry) -> tuple[str, str]:
-    """The verdict in one word and one sentence."""
-    word = "INVALID" if summary["validity"] == "invalid" else str(summary["verdict"]).upper()
-    return word, _verdict_sentence(summary)
-
-
-def _verdict_sentence(summary: Entry) -> str:
+    """The verdict in one word, that of the exit code, and one sentence."""
+    word = _WORDS[exit_code(summary)]
     how = "" if summary["decision"] == "interval" else "; decided by point estimates"
-    if summary["validity"] == "invalid":
+    return word, _verdict_sentence(summary, word) + how
+
+
+def _verdict_sentence(summary: Entry, word: str) -> str:
+    if word == "INVALID":
         because = summary["invalid_because"]
         more = f" (and {len(because) - 1} more)" if len(because) > 1 else ""
-        return f"{safe(because[0])}{more}; the figures above say {str(summary['verdict']).upper()}{how}"
+        return f"{safe(because[0])}{more}; the figures above say {str(summary['verdict']).upper()}"
     if summary["verdict"] == "pass":
-        passed = f"all {_count(summary)} gates of {len(summary['stages'])} stages passed{how}"
-        if summary["status"] != "complete":
-            passed += f"; but the run is {safe(summary['status'])}, so this is INCONCLUSIVE"
+        passed = f"all {_count(summary)} gates of {len(summary['stages'])} stages passed"
+        if word != "PASS":
+            passed += f", but the run is {safe(summary['status'])}"
         return passed
     stage, gate = _decisive(summary)
     if stage is None:
-        return f"{safe(summary.get('verdict_because') or 'no gate was asked')}{how}"
+        return safe(summary.get("verdict_because") or "no gate was asked")
     first = f"{safe(summary['verdict_because'])}: " if summary.get("verdict_because") else ""
     if gate is None:
         reason = stage.get("why", {}).get("verdict", "nothing was measured")
-        return f"{first}{safe(stage['name'])}: {safe(reason)}{how}"
+        return f"{first}{safe(stage['name'])}: {safe(reason)}"
     others = [one for one in stage["gates"] if one["verdict"] == gate["verdict"] and one is not gate]
     also = f"; {len(others)} more gate{'s' if len(others) > 1 else ''} of this stage" if others else ""
-    return f"{first}{safe(stage['name'])}: {gate_sentence(gate)}{also}{how}"
+    return f"{first}{safe(stage['name'])}: {gate_sentence(gate)}{also}"
 
 
 def _heading(summary: Entry, manifest: Entry) -> str:
@@ -96,6 +104,10 @@ def _notes(summary: Entry) -> list[str]:
     if summary["status"] != "complete":
         notes.append(f"the run is {safe(summary['status'])}: what was recorded was judged")
     for stage in summary["stages"]:
+        if stage["invalid_because"]:
+            notes.append(
+                f"{safe(stage['name'])} is INVALID: {'; '.join(map(safe, stage['invalid_because']))}"
+            )
         notes += [f"{safe(stage['name'])}: {safe(caveat['text'])}" for caveat in stage["caveats"]]
     ratio = summary["a_a"].get("ttfa_p95_ratio")
     if ratio is not None:
@@ -111,7 +123,7 @@ def _why(summary: Entry) -> list[str]:
     stage, _ = _decisive(summary)
     if stage is None or stage["verdict"] == "pass" or _baseline_failed(summary):
         return []
-    facts = []
+    facts, pairs = [], 0
     for name, text in (
         ("chunk_gap_max_p95", "an utterance's longest gap (p95)"),
         ("ttfa_p95", "TTFA p95"),
@@ -125,6 +137,9 @@ def _why(summary: Entry) -> list[str]:
             if entry.get("low") is not None and entry.get("high") is not None:
                 bounds = f" ({entry['low']:.2g} to {entry['high']:.2g})"
             facts.append(f"{text} {ratio:.2g} times the baseline's{bounds}")
+            pairs = entry["n"]
+    if pairs:
+        facts.append(f"{pairs} pairs of utterances compared")
     failed = number(stage, "speech.failed")
     if failed:
         kinds = ", ".join(f"{safe(kind)} {count}" for kind, count in stage["speech"]["errors"].items())
@@ -152,7 +167,12 @@ def _mend(summary: Entry) -> list[str]:
         said = f"a lookahead of {mend['lookahead_ms']:g} ms keeps {format_share(mend['clean_share'])} of the "
         said += f"utterances of {safe(stage['name'])} clean, playback then starts at {playback} (p95)"
         if mend["breaks"]:
-            said += f", but that is no cure: {', '.join(safe(text) for text in mend['breaks'])} fails"
+            shown = ", ".join(safe(text) for text in mend["breaks"][:2])
+            more = f" and {len(mend['breaks']) - 2} more" if len(mend["breaks"]) > 2 else ""
+            fails = "fails" if len(mend["breaks"]) == 1 else "fail"
+            said += f", but that is no cure: {shown}{more} {fails}"
+        if mend["slower_share"] >= 0.5:
+            said += "; the voice is made slower than real time, so longer texts need more"
         lines.append(said)
     if not _baseline_failed(summary) and (untried := _untried(summary, stage)):
         lines.append(f"untried: {'; '.join(untried)}")
@@ -176,6 +196,8 @@ def _decisive(summary: Entry) -> tuple[Entry | None, Entry | None]:
     bad = [stage for stage in summary["stages"] if stage["verdict"] == summary["verdict"]]
     if not bad or summary["verdict"] == "pass":
         return None, None
+    # What an invalid stage says counts only where no valid one says it.
+    bad = [stage for stage in bad if stage["validity"] == "valid"] or bad
     stage = next((one for one in bad if one["baseline"]), bad[-1])
     gates = [
         gate for gate in stage["gates"] if gate["verdict"] == summary["verdict"] and gate["level"] == "fail"

@@ -65,10 +65,11 @@ NAMES: Final[Mapping[str, str]] = {
     "face.skew_outside.detect": "of the time with a noticeable lip-sync error",
     "face.skew_outside.accept": "of the time with an unacceptable lip-sync error",
 }
+_UNITS: Final[Mapping[str, str]] = {"speech": "utterances", "llm": "requests"}
 _ASKED: Final[Mapping[str, str]] = {"<=": "at most", "<": "under", ">=": "at least", ">": "over"}
 
 
-def gate_sentence(gate: Mapping[str, Any], unit: str = "") -> str:
+def gate_sentence(gate: Mapping[str, Any]) -> str:
     """`33 % of utterances clean, at least 95 % asked (n = 80)`, with the reason where it is not decided."""
     metric = str(gate["metric"])
     value = number({"value": gate.get("value"), "why": gate.get("why", {})}, "value")
@@ -87,7 +88,7 @@ def gate_sentence(gate: Mapping[str, Any], unit: str = "") -> str:
         more = gate.get("needs_more")
         sentence += f": {safe(reason)}"
         if more:
-            sentence += f"; needs about {more} more {unit or 'utterances'}"
+            sentence += f"; needs about {more} more {_UNITS.get(metric.split('.')[0], 'samples')}"
     return sentence
 
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from cotenant.playback.fleet import play_fleet
 from cotenant.playback.options import PlayerOptions
+from cotenant.playback.slowness import slower_than_real_time
 from cotenant.units import NS_PER_MS, ms_from_ns
 from cotenant.verdict.blocks import block_of
+from cotenant.verdict.columns import Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.gates import OPS, gate_text
 from cotenant.verdict.sample import Part, look_up
@@ -19,6 +21,7 @@ from cotenant.verdict.voices import Voices, part_of
 
 STEP_NS: Final = 50 * NS_PER_MS
 MOST_NS: Final = 5_000 * NS_PER_MS
+_MOSTLY: Final = 0.5
 _OF_PLAYBACK: Final = ("speech.clean_share", "speech.stall", "speech.headroom_ms", "speech.underruns")
 _OF_PLAYER: Final = (*_OF_PLAYBACK, "speech.time_to_playback_ms")
 
@@ -36,9 +39,15 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
         return None
     replay = _replayer(facts, found)
     lookahead_ns = _search(lambda tried_ns: _holds(replay(tried_ns), heard), facts.player)
+    slower = _slower_share(facts, found.paired.own.rows)
     if lookahead_ns is None:
         reason = f"no lookahead up to {MOST_NS // NS_PER_MS} ms lets these utterances pass"
-        return {"lookahead_ms": None, "cures": False, "breaks": [], "why": {"lookahead_ms": reason}}
+        if slower >= _MOSTLY:
+            reason = "no lookahead helps: the voice is made slower than real time"
+        return {
+            "lookahead_ms": None, "cures": False, "breaks": [], "slower_share": slower,
+            "why": {"lookahead_ms": reason},
+        }  # fmt: skip
     part = replay(lookahead_ns)
     player = [gate for gate in asked if gate["metric"].startswith(_OF_PLAYER)]
     others = [
@@ -54,8 +63,15 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
         "time_to_playback_p95_ms": None if playback is None or np.isinf(playback) else playback,
         "cures": not breaks,
         "breaks": breaks,
+        "slower_share": slower,
         "why": {"time_to_playback_p95_ms": reason} if reason else {},
     }
+
+
+def _slower_share(facts: Facts, rows: Ints) -> float:
+    """Share of the utterances that were made slower than real time: longer ones would need more lookahead."""
+    slower = slower_than_real_time(part_of(facts.voices.arrivals, rows))
+    return round(float(np.count_nonzero(slower)) / len(rows), 6) if len(rows) else 0.0
 
 
 def _replayer(facts: Facts, found: StageFacts) -> Callable[[int], Part]:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from cotenant.verdict.binomial import clopper_pearson
+from cotenant.verdict.bootstrap import MIN_BLOCKS
 from cotenant.verdict.bounds import sample_of
 from cotenant.verdict.columns import Bools, Ints
 from cotenant.verdict.sample import Quantiles, Ratio, Sample, Share
@@ -28,6 +29,8 @@ def more_needed(
     sample, level = sample_of(samples, path)
     if value is None or not bounds.n:
         return None
+    if bounds.low is None and 0 < bounds.blocks < MIN_BLOCKS:
+        return _rounded(bounds.n * (MIN_BLOCKS / bounds.blocks - 1))
     if isinstance(sample, Share):
         return _of_share(sample.good, sample.blocks, limit, tail)
     if isinstance(sample, Quantiles) and level is not None and sample.weights is None:

@@ -135,9 +135,13 @@ def _number(part: Part, path: str) -> tuple[float | None, str]:
 
 def _put_timing(part: Part, errors: Mapping[str, TimingError]) -> None:
     for load, error in errors.items():
-        nothing = "nothing was sent or arrived" if not error.arrivals + error.sends else "unknown"
-        value = None if error.p99_ns is None else ms_from_ns(error.p99_ns)
-        put(part, f"timing.{load}.p99_ms", value, nothing)
+        for name, value, count in (
+            ("p99_ms", error.p99_ns, error.arrivals + error.sends),
+            ("arrivals_p99_ms", error.arrivals_p99_ns, error.arrivals),
+            ("sends_p99_ms", error.sends_p99_ns, error.sends),
+        ):
+            reason = "unknown" if count else "there was nothing to time"
+            put(part, f"timing.{load}.{name}", None if value is None else ms_from_ns(value), reason)
         put(part, f"timing.{load}.unknown_share", error.unknown_share, "")
 
 

@@ -33,7 +33,8 @@ class JudgeOptions:
     """What to judge a recording by; None: what its own scenario says.
 
     `gates` replace the scenario's where there are any. `looks`: how often the same run is judged while it
-    goes on; the error level is split over them. `inconclusive` is not used by `judge`; `exit_code` takes it.
+    goes on (None: what the manifest says, else once); the error level is split over them. `inconclusive` is
+    not used by `judge`; `exit_code` takes it.
     """
 
     lookahead_ns: int | None = None
@@ -43,7 +44,7 @@ class JudgeOptions:
     gates: Sequence[str] = ()
     decision: Literal["interval", "point"] | None = None
     inconclusive: Literal["fail", "pass"] | None = None
-    looks: int = 1
+    looks: int | None = None
 
 
 def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
@@ -55,7 +56,8 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
     player = _player(plan, options)
     decision = decision_of(plan, options.decision)
     gates = resolve(options.gates or plan.scenario.gate, plan)
-    facts = read_facts(recording, plan, player, TAIL / max(1, options.looks))
+    looks = options.looks or recording.manifest.get("looks") or 1
+    facts = read_facts(recording, plan, player, TAIL / max(1, int(looks)))
     solo = {stage.loads[0]: stage_facts(facts, stage) for stage in plan.solos if stage.name in plan.measured}
     again = None
     if plan.again is not None and plan.again.name in plan.measured:
@@ -112,6 +114,15 @@ def exit_code(summary: Mapping[str, Any], inconclusive: Literal["fail", "pass"] 
     if summary["verdict"] == "pass" and summary["status"] == "complete":
         return ExitCode.PASS
     return {"fail": ExitCode.FAIL, "pass": ExitCode.PASS}.get(inconclusive or "", ExitCode.INCONCLUSIVE)
+
+
+def is_decided(summary: Mapping[str, Any], stage: str) -> bool:
+    """Whether every gate of a stage has passed or failed, so that measuring on would change nothing.
+
+    A gate that more of the same cannot decide (no data, our own timing error) does not keep a stage open.
+    """
+    entry = next(entry for entry in summary["stages"] if entry["name"] == stage)
+    return all(gate["verdict"] != "inconclusive" or not gate["needs_more"] for gate in entry["gates"])
 
 
 def _player(plan: Plan, options: JudgeOptions) -> PlayerOptions:

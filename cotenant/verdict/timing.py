@@ -33,9 +33,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingError:
-    """p99 of the errors of one load in one stage, ns; None where they are unknown (too many for a p99)."""
+    """p99 of the errors of one load in one stage, ns; None where they are unknown (too many for a p99).
+
+    `p99_ns` is the larger of that of the arrivals and that of the sends.
+    """
 
     p99_ns: float | None
+    arrivals_p99_ns: float | None
+    sends_p99_ns: float | None
     arrivals: int
     sends: int
     unknown_share: float
@@ -68,12 +73,15 @@ def error_of(timing: Timing, streams: Ints, sends: Ints) -> TimingError:
     )
     arrivals, sent = timing.arrival_error_ns[index], timing.send_error_ns[sends]
     sent = sent[~np.isnan(sent)]
-    worst = [nearest_rank(errors, _P99) for errors in (arrivals, sent) if len(errors)]
+    each = [nearest_rank(errors, _P99) if len(errors) else None for errors in (arrivals, sent)]
     unknown = int(np.count_nonzero(np.isinf(arrivals)) + np.count_nonzero(np.isinf(sent)))
     share = unknown / max(1, total + len(sent))
-    p99 = max(worst) if worst else None
+    p99 = max((error for error in each if error is not None), default=None)
+    finite = [None if error is None or np.isinf(error) else error for error in (p99, *each)]
     return TimingError(
-        p99_ns=None if p99 is None or np.isinf(p99) else p99,
+        p99_ns=finite[0],
+        arrivals_p99_ns=finite[1],
+        sends_p99_ns=finite[2],
         arrivals=total,
         sends=len(sent),
         unknown_share=share,

@@ -85,6 +85,17 @@ def test_invalid_says_why_first() -> None:
     assert sentence.startswith("crowd: not every load had its first output within the settle limit of 1m")
 
 
+def test_a_valid_failure_beside_an_invalid_stage_is_a_failure() -> None:
+    builder = good_run(late_ms=1500, share=1.0)
+    builder.fault("settle:alone", 79 * S)
+    summary = judge(builder.build(), JudgeOptions())
+    assert verdict_line(summary)[0] == "INVALID"
+    summary["stages"][0]["baseline"] = False
+    word, sentence = verdict_line(summary)
+    assert word == "FAIL"
+    assert sentence.startswith("crowd: ")
+
+
 def test_a_failing_baseline_is_said_and_nothing_is_claimed_against_it() -> None:
     builder = good_run()
     for row in builder.rows["chunks"]:
