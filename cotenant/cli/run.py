@@ -65,15 +65,6 @@ def command(
         decision=decision,
         inconclusive=inconclusive,
     )
-    judging = flags.judge_flags(
-        lookahead=lookahead,
-        start=start,
-        after_underrun=after_underrun,
-        quantum=quantum,
-        gate=gate,
-        decision=decision,
-        inconclusive=inconclusive,
-    )
     return run(
         RunOptions(
             scenario=scenario,

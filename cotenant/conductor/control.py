@@ -11,7 +11,11 @@ LINE_LIMIT_BYTES = 16 * 2**20
 
 
 class LoadProcessLost(Exception):
-    """A load process ended or crashed while it was needed; the message says which and why."""
+    """The load process `name` ended or crashed while it was needed; the message says why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
 
 
 class LoadProcess:
@@ -63,12 +67,12 @@ class LoadProcess:
     async def send(self, **command: Any) -> None:
         """Raises LoadProcessLost if the process is gone."""
         if self._lost is not None or self._writer is None:
-            raise LoadProcessLost(self._lost or f"the load process {self.name!r} is not connected")
+            raise LoadProcessLost(self.name, self._lost or f"the load process {self.name!r} is not connected")
         try:
             self._writer.write(json.dumps(command).encode() + b"\n")
             await self._writer.drain()
         except ConnectionError as error:
-            raise LoadProcessLost(f"the load process {self.name!r} ended: {error}") from None
+            raise LoadProcessLost(self.name, f"the load process {self.name!r} ended: {error}") from None
 
     def forget(self) -> None:
         """Drops what has been said so far, so that the next wait sees new events only."""
@@ -91,7 +95,7 @@ class LoadProcess:
             await self._changed.wait_for(lambda: found() is not None or self._lost is not None)
         hit = found()
         if hit is None:
-            raise LoadProcessLost(self._lost or "lost")
+            raise LoadProcessLost(self.name, self._lost or "lost")
         return hit
 
 

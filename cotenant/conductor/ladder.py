@@ -17,6 +17,7 @@ from cotenant.conductor.preflight import Device
 from cotenant.conductor.stage import StagePorts, run_window
 from cotenant.errors import CouldNotRun
 from cotenant.live.progress import Progress, State
+from cotenant.records import SOLO_PREFIX
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.auto import LONG_TEXTS
 from cotenant.scenario.schema import Scenario
@@ -27,6 +28,11 @@ from cotenant.units import NS_PER_S
 HELLO_LIMIT_S = 30.0
 STOP_LIMIT_S = 3.0
 WARM_LIMIT_S = 120.0
+EXIT_LIMIT_S = 1.0
+
+# Ids in the reaper; a tenant's name has no colon.
+_LOAD = "load:"
+_OBSERVER = "observer:"
 
 
 class LadderStopped(Exception):
@@ -53,7 +59,6 @@ class _State:
     stage: str = "start"
     stopped: str | None = None
     closing: bool = False
-    told: set[asyncio.Task[None]] = field(default_factory=set)
     counts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -67,9 +72,7 @@ async def climb(run: Run) -> None:
         control = ControlServer(Path(control_dir) / "control", lambda name, event: _count(state, name, event))
         await control.start()
         try:
-            async with await Reaper.start(
-                lambda name, how: _ended(run, state, control, name, str(how))
-            ) as reaper:
+            async with await Reaper.start(lambda name, how: _ended(run, state, name, str(how))) as reaper:
                 try:
                     await _go(run, state, control, reaper)
                 finally:
@@ -85,6 +88,7 @@ async def _go(run: Run, state: _State, control: ControlServer, reaper: Reaper) -
     report.phase("starting the tenants", None)
     urls, builtin_urls = await _start_tenants(run, reaper)
     processes = await _start_load(run, control, reaper, urls)
+    await _start_observers(run, reaper)
     await _warm(run, state, processes, report)
     ports = StagePorts(
         now_ns=time.monotonic_ns,
@@ -102,8 +106,8 @@ async def _go(run: Run, state: _State, control: ControlServer, reaper: Reaper) -
             try:
                 await run_window(window, processes, run.scenario.timing, ports)
             except LoadProcessLost as lost:
-                _raise_lost(run, control, str(lost), measured)
-            measured = True
+                await _raise_lost(run, control, reaper, lost, measured)
+            measured = measured or not window.stage.startswith(SOLO_PREFIX)
             if state.stopped is not None:
                 raise LadderStopped(state.stopped)
     finally:
@@ -111,12 +115,20 @@ async def _go(run: Run, state: _State, control: ControlServer, reaper: Reaper) -
         await asyncio.gather(ticker, return_exceptions=True)
 
 
-def _raise_lost(run: Run, control: ControlServer, why: str, measured: bool) -> None:
-    _mark(run, "fault", "load:" + why.split("'")[1] if "'" in why else "load:", "start", time.monotonic_ns())
+async def _raise_lost(
+    run: Run, control: ControlServer, reaper: Reaper, lost: LoadProcessLost, measured: bool
+) -> None:
+    _mark(run, "fault", _LOAD + lost.name, "start", time.monotonic_ns())
+    why = str(lost)
+    try:
+        async with asyncio.timeout(EXIT_LIMIT_S):
+            why += f" ({await reaper.wait_exit(_LOAD + lost.name)})"
+    except TimeoutError:
+        pass  # it hung up, but runs on
     if any(process.errno == errno.ENOSPC for process in control.processes.values()):
         raise CouldNotRun(f"the disk that holds {run.run_dir} is full; free some space and run again")
     if not measured:
-        raise CouldNotRun(f"{why}; its log is in {run.run_dir / 'logs'}")
+        raise CouldNotRun(f"{why}; its log is in {_own_logs(run)}")
     raise LadderStopped(why)
 
 
@@ -155,10 +167,10 @@ async def _start_load(
     for name, spec in specs.items():
         process = control.expect(name)
         await reaper.spawn(
-            f"load:{name}",
+            _LOAD + name,
             [sys.executable, "-m", "cotenant.load.process"],
             env={"COTENANT_CONTROL": str(control.path), "COTENANT_NAME": name},
-            log=run.run_dir / "logs" / f"load-{name}.log",
+            log=_own_logs(run) / f"load-{name}.log",
         )
         try:
             async with asyncio.timeout(HELLO_LIMIT_S):
@@ -166,10 +178,27 @@ async def _start_load(
                 await process.send(**spec)
         except (TimeoutError, LoadProcessLost) as error:
             raise CouldNotRun(
-                f"the load process {name!r} did not start ({error}); see {run.run_dir}/logs"
+                f"the load process {name!r} did not start ({error}); see {_own_logs(run)}"
             ) from None
         by_load.update(dict.fromkeys(spec["loads"], process))
     return by_load
+
+
+async def _start_observers(run: Run, reaper: Reaper) -> None:
+    """The host observer, after the tenants that it watches; a load process reports its own CPU time."""
+    pids = ",".join(f"{name}={pid}" for name, pid in sorted(reaper.pids().items()) if ":" not in name)
+    await reaper.spawn(
+        f"{_OBSERVER}host",
+        [sys.executable, "-m", "cotenant.observers.host", "--run-dir", str(run.run_dir), "--pids", pids],
+        log=_own_logs(run) / "observer-host.log",
+    )
+
+
+def _own_logs(run: Run) -> Path:
+    """Apart from the tenants' logs, whose names are the user's."""
+    folder = run.run_dir / "logs" / "own"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 async def _warm(run: Run, state: _State, processes: Mapping[str, LoadProcess], report: "_Reporter") -> None:
@@ -183,7 +212,7 @@ async def _warm(run: Run, state: _State, processes: Mapping[str, LoadProcess], r
             async with asyncio.timeout(WARM_LIMIT_S):
                 warmed = await process.wait("warmed", load=load)
         except LoadProcessLost as lost:
-            raise CouldNotRun(f"{lost}; its log is in {run.run_dir / 'logs'}") from None
+            raise CouldNotRun(f"{lost}; its log is in {_own_logs(run)}") from None
         except TimeoutError:
             raise CouldNotRun(f"warming the load {load!r} took longer than {WARM_LIMIT_S:.0f} s") from None
         if not warmed["ok"]:
@@ -209,20 +238,16 @@ async def _stop_load(control: ControlServer) -> None:
             continue
 
 
-def _ended(run: Run, state: _State, control: ControlServer, name: str, how: str) -> None:
+def _ended(run: Run, state: _State, name: str, how: str) -> None:
     if state.closing:
         return
-    if name.startswith("load:"):
-        process = control.processes.get(name.removeprefix("load:"))
-        if process is not None:
-            task = asyncio.create_task(process.lose(f"the load process {process.name!r} {how}"))
-            state.told.add(task)
-            task.add_done_callback(state.told.discard)
-        return
-    _mark(run, "fault", f"tenant:{name}", "start", time.monotonic_ns())
+    if name.startswith((_LOAD, _OBSERVER)):
+        return  # a load process hangs up when it ends: who waits for it knows
+    tenant = name.partition("@")[0]  # a replica has the id `tenant@number`
+    _mark(run, "fault", f"tenant:{tenant}", "start", time.monotonic_ns())
     if state.stopped is None:
         tail = launch.log_tail(run.run_dir / "logs", name)
-        state.stopped = f"the tenant {name!r} {how} in {state.stage}{tail}"
+        state.stopped = f"the tenant {name!r} ended ({how}) in {state.stage}{tail}"
 
 
 def _count(state: _State, name: str, event: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from cotenant.live.progress import Progress
 from cotenant.records import SCHEMA_VERSION
 from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
-from cotenant.scenario.load import dump
+from cotenant.scenario.parse import public_dump
 from cotenant.scenario.schema import Scenario
 
 AUDIO_LIMIT_BYTES = 500_000_000
@@ -152,7 +152,7 @@ def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict
         "run_id": run_id,
         "status": "running",
         "error": None,
-        "scenario": dump(scenario),
+        "scenario": public_dump(scenario),
         "seed": scenario.seed,
         "started_wall_ns": wall_ns,
         "anchor": {"mono_ns": mono_ns, "wall_ns": wall_ns},

@@ -52,6 +52,7 @@ class Reaper:
         self._on_exit = on_exit
         self._spawning: dict[str, asyncio.Future[int]] = {}
         self._exits: dict[str, asyncio.Future[Exit]] = {}
+        self._pids: dict[str, int] = {}
         self._listening = asyncio.create_task(self._listen(reader), name="reaper")
 
     @classmethod
@@ -96,10 +97,15 @@ class Reaper:
             log=_absolute(log), nice=nice, cwd=None if cwd is None else str(cwd),
         )  # fmt: skip
         try:
-            return await started
+            self._pids[identifier] = await started
+            return self._pids[identifier]
         except CouldNotRun:
             self._exits.pop(identifier).cancel()
             raise
+
+    def pids(self) -> dict[str, int]:
+        """Id -> pid of every child that runs."""
+        return {name: pid for name, pid in self._pids.items() if not self._exits[name].done()}
 
     def signal(self, identifier: str, number: int) -> None:
         """Send a signal to the child's process group; nothing happens if the child has ended."""

@@ -161,12 +161,16 @@ def _windows(recording: Recording, what: str, last_ns: int) -> dict[str, tuple[W
             spans.append([int(times[row]), -1])
         elif edges[row] == "end" and spans:
             spans[-1][1] = int(times[row])
-    return {
+    # A window in which nothing can have happened was not measured.
+    windows = {
         name: tuple(
-            Window(start_ns=start, end_ns=end if end >= 0 else max(start, last_ns)) for start, end in spans
+            Window(start_ns=start, end_ns=stop)
+            for start, end in spans
+            if (stop := end if end >= 0 else last_ns) > start
         )
         for name, spans in found.items()
     }
+    return {name: spans for name, spans in windows.items() if spans}
 
 
 def _faults(recording: Recording) -> tuple[tuple[int, str], ...]:

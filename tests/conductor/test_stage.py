@@ -51,7 +51,7 @@ class Scripted(LoadProcess):
 
     async def send(self, **command: Any) -> None:
         if self.lost:
-            raise LoadProcessLost(self.lost)
+            raise LoadProcessLost(self.name, self.lost)
         self.got.append((self.clock.now_ns, command))
         for delay_ns, event in self.answers.get(command["do"], []):
             self._tasks.append(asyncio.ensure_future(self._later(self.clock.now_ns + delay_ns, event)))
