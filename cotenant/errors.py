@@ -41,10 +41,13 @@ class CouldNotRun(CotenantError):
 class ServiceError(Exception):
     """The tested service failed one request. Recorded in the stream's row, never shown as a crash.
 
-    `kind` is one of `cotenant.records.ERROR_KINDS`; `offset` the byte of the body at which a decoder gave up.
+    `kind` is one of `cotenant.records.ERROR_KINDS`; `offset` the byte of the body at which a decoder gave
+    up.
     """
 
-    def __init__(self, kind: str, message: str, *, status: int | None = None, offset: int | None = None) -> None:
+    def __init__(
+        self, kind: str, message: str, *, status: int | None = None, offset: int | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.status = status

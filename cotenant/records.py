@@ -13,8 +13,8 @@ SCHEMA_VERSION: Final = 1
 
 ENDS: Final = ("eos", "truncated", "error", "aborted", "open")
 ERROR_KINDS: Final = (
-    "dns", "refused", "tls", "timeout", "unauthorized", "forbidden", "not_found", "rate_limited", "overloaded",
-    "server_error", "protocol", "in_stream", "truncated", "empty",
+    "dns", "refused", "tls", "timeout", "unauthorized", "forbidden", "not_found", "rate_limited",
+    "overloaded", "server_error", "protocol", "in_stream", "truncated", "empty",
 )  # fmt: skip
 LOAD_KINDS: Final = ("voices", "faces", "completions")
 MARKS: Final = ("stage", "settle", "measure", "drain", "tenant", "fault")
@@ -33,8 +33,8 @@ _I, _F, _S, _B, _N = pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.int32
 TABLES: Final[Mapping[str, pa.Schema]] = {
     # One row when the request is sent and one at its end; the last wins. `stream` is unique in the run.
     "streams": _schema(
-        stream=_I, tenant=_S, load=_S, kind=_S, stage=_S, round=_N, listener=_N, utterance=_N, due=_I, connected=_I,
-        sent=_I, first_byte=_I, done=_I, delayed=_I, end=_S, error_kind=_S, error=_S, status=_N, bytes=_I,
+        stream=_I, tenant=_S, load=_S, kind=_S, stage=_S, round=_N, listener=_N, utterance=_N, due=_I,
+        connected=_I, sent=_I, first_byte=_I, done=_I, delayed=_I, end=_S, error_kind=_S, error=_S, status=_N, bytes=_I,
         rate_hz=_N, sample_format=_S, prompt_tokens=_I, output_tokens=_I, stamp=_S,
     ),
     # (stream, seq) is unique; should one stand there twice, the last wins (audio kept after the fact).
@@ -55,8 +55,8 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 class Recording:
     """A run as facts: what everything after the measuring is a function of.
 
-    `manifest` is manifest.json; `tables` has every name of TABLES (zero rows where nothing was recorded), `streams`
-    with one row a stream and `chunks` with one row a (stream, seq).
+    `manifest` is manifest.json; `tables` has every name of TABLES (zero rows where nothing was recorded),
+    `streams` with one row a stream and `chunks` with one row a (stream, seq).
     """
 
     manifest: Mapping[str, Any]
