@@ -126,7 +126,7 @@ def _against_solo(
         place = f"{prefix}{name}"
         put_comparison(part, place, own, reference, ratio=True, unit=unit, reason=why or lacking)
         for leaf in ("low", "high"):
-            put(part, f"{place}.{leaf}", None, "the solo window is no pair of this one: no interval")
+            put(part, f"{place}.{leaf}", None, "a solo window is too short for an interval")
 
 
 def _number(part: Part, path: str) -> tuple[float | None, str]:

@@ -52,18 +52,25 @@ def design_effect(good: Bools, blocks: Ints) -> float:
     return max(1.0, between / (share * (1 - share) / size))
 
 
-def share_bounds(good: Bools, blocks: Ints, tail: float = TAIL) -> Bounds:
-    """Clopper-Pearson on the effective number of units.
+def effective_size(good: Bools, blocks: Ints, tail: float) -> float:
+    """How many independent units those are worth: their number over the design effect.
 
-    Where blocks differ, that number is known from so many blocks only, and is lowered for it (Korn and
-    Graubard 1998: by the square of t over n - 1 to t over blocks - 1 degrees of freedom).
+    Where blocks differ, the effect is known from so many blocks only, and the number is lowered for it (Korn
+    and Graubard 1998: by the square of t over n - 1 to t over blocks - 1 degrees of freedom).
     """
     size = len(good)
     _, count = numbered(blocks)
     effect = design_effect(good, blocks)
-    n_eff = size / effect
-    if effect > 1:
-        n_eff *= (upper_t(tail, size - 1) / upper_t(tail, count - 1)) ** 2
+    if effect == 1:
+        return float(size)
+    return size / effect * (upper_t(tail, size - 1) / upper_t(tail, count - 1)) ** 2
+
+
+def share_bounds(good: Bools, blocks: Ints, tail: float = TAIL) -> Bounds:
+    """Clopper-Pearson on the effective number of units."""
+    size = len(good)
+    _, count = numbered(blocks)
+    n_eff = effective_size(good, blocks, tail)
     low, high = clopper_pearson(float(np.count_nonzero(good)) / size * n_eff, n_eff, tail)
     return Bounds(low=low, high=high, n=size, n_eff=n_eff, blocks=count)
 
@@ -97,7 +104,8 @@ def quantile_bounds(
     """Block bootstrap of a nearest-rank quantile, never narrower than order statistics on the effective
     number."""
     value = nearest_rank(values, level, weights)
-    n_eff = min(len(values), independent or len(values)) / design_effect(values <= value, blocks)
+    size = len(values)
+    n_eff = effective_size(values <= value, blocks, tail) * min(1.0, (independent or size) / size)
     low, high = order_bounds(values, level, n_eff, tail)
 
     def prepare(index: Ints, count: int) -> Statistic:
