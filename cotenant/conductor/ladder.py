@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cotenant.conductor import looks
 from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLost
 from cotenant.conductor.load_spec import group_loads, load_specs
 from cotenant.conductor.plan import Window, used_loads, used_tenants, windows
@@ -96,6 +97,7 @@ async def _go(run: Run, state: _State, control: ControlServer, reaper: Reaper) -
         mark=lambda what, name, edge, t: _mark(run, what, name, edge, t),
         wait_idle=lambda limit_ns: launch.wait_idle(builtin_urls, limit_ns=limit_ns),
         phase=report.phase,
+        decided=lambda stage: looks.decided(run.run_dir, stage),
     )
     ticker = asyncio.create_task(report.tick())
     measured = False

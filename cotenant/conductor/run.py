@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cotenant import __version__
 from cotenant.conductor import preflight
 from cotenant.conductor.ladder import LadderStopped, Run, climb
-from cotenant.conductor.plan import windows
+from cotenant.conductor.plan import looks_ns, windows
 from cotenant.errors import CouldNotRun, ExitCode
 from cotenant.live.progress import Progress
 from cotenant.records import SCHEMA_VERSION
@@ -160,6 +160,7 @@ def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict
         "versions": {"cotenant": __version__, "python": platform.python_version(), **_package_versions()},
         "host": {"system": platform.system(), "kernel": platform.release(), "machine": platform.machine()},
         "stages": [{"name": window.stage, "round": window.round} for window in windows(scenario)],
+        "looks": len(looks_ns(scenario)),
         "calibration": {},
     }
 

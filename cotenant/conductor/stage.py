@@ -24,6 +24,7 @@ class StagePorts:
     mark: Callable[[str, str, str, int], None]  # what, name, edge, t
     wait_idle: Callable[[int], Awaitable[bool]]  # limit_ns -> idle within it
     phase: Callable[[str, int], None]  # name, expected end
+    decided: Callable[[str], Awaitable[bool]]  # stage -> whether every gate of it is, by what is recorded
 
 
 async def run_window(
@@ -64,17 +65,33 @@ async def _measure(
     window: Window, involved: Sequence[LoadProcess], timing: Timing, ports: StagePorts
 ) -> None:
     start_ns = ports.now_ns() + COMMAND_LEAD_NS
-    end_ns = start_ns + window.measure_ns
     ports.mark("measure", window.stage, "start", start_ns)
-    ports.phase("measuring", end_ns)
+    for look, after_ns in enumerate(window.looks_ns, start=1):
+        last = look == len(window.looks_ns)
+        ports.phase("measuring" if look == 1 else "undecided, measuring on", start_ns + after_ns)
+        await _measure_until(start_ns, start_ns + after_ns, window.stage, involved, timing, ports)
+        if last or await ports.decided(window.stage):
+            return
+
+
+async def _measure_until(
+    start_ns: int,
+    end_ns: int,
+    stage: str,
+    involved: Sequence[LoadProcess],
+    timing: Timing,
+    ports: StagePorts,
+) -> None:
+    """Measures and follows what fell due. With the same start and a later end it goes on: loads run on."""
     for process in involved:
+        process.forget()
         await process.send(do="measure", start_ns=start_ns, end_ns=end_ns)
     await _or_lost(ports.sleep_until_ns(end_ns), involved)
-    ports.mark("measure", window.stage, "end", end_ns)
+    ports.mark("measure", stage, "end", end_ns)
     ports.phase("following the last ones", end_ns + 3 * NS_PER_S)
     limit_ns = end_ns + timing.request_limit_ns + timing.stall_limit_ns
     if not await _within([process.wait("followed") for process in involved], limit_ns, ports):
-        ports.mark("fault", f"follow:{window.stage}", "start", ports.now_ns())
+        ports.mark("fault", f"follow:{stage}", "start", ports.now_ns())
 
 
 async def _drain(window: Window, involved: Sequence[LoadProcess], ports: StagePorts) -> None:

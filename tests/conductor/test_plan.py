@@ -3,7 +3,7 @@
 from typing import Any
 
 from cotenant.conductor.load_spec import group_loads, load_specs, split_texts
-from cotenant.conductor.plan import used_loads, used_tenants, windows
+from cotenant.conductor.plan import looks_ns, used_loads, used_tenants, windows
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario
@@ -88,3 +88,13 @@ def test_texts_are_split_into_measured_and_settling() -> None:
     }
     many = split_texts([f"Line {n}." for n in range(7)], long=False)
     assert many["measured"] == ["Line 0."]
+
+
+def test_looks_are_fixed_before_the_run() -> None:
+    assert looks_ns(scenario()) == (15_000_000_000,)
+    extended = scenario("all-together", "timing.extend=30s", "decision=interval")
+    assert looks_ns(extended) == (15_000_000_000, 25_000_000_000, 35_000_000_000, 45_000_000_000)
+    assert looks_ns(scenario("all-together", "timing.extend=30s")) == (15_000_000_000,)
+    by_stage = {window.stage: window.looks_ns for window in windows(extended)}
+    assert by_stage["all-together"] == looks_ns(extended)
+    assert by_stage["tts-alone/again"] == (15_000_000_000,)

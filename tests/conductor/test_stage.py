@@ -13,7 +13,7 @@ from cotenant.scenario.schema import Timing
 from cotenant.units import NS_PER_S
 
 WINDOW = Window(
-    stage="s", round=1, loads=("voices", "faces", "decode"), measure_ns=15 * NS_PER_S, settle_ns=3 * NS_PER_S
+    stage="s", round=1, loads=("voices", "faces", "decode"), looks_ns=(15 * NS_PER_S,), settle_ns=3 * NS_PER_S
 )
 
 
@@ -73,6 +73,8 @@ def settled(load: str, after_s: float) -> tuple[int, dict[str, Any]]:
 def play(
     listeners: dict[str, list[tuple[int, dict[str, Any]]]],
     askers: dict[str, list[tuple[int, dict[str, Any]]]],
+    window: Window = WINDOW,
+    undecided: int = 0,
 ) -> tuple[list[tuple[str, str, str, int]], list[Scripted], BaseException | None]:
     marks: list[tuple[str, str, str, int]] = []
     clock = Clock()
@@ -80,6 +82,12 @@ def play(
 
     async def idle(limit_ns: int) -> bool:
         return limit_ns >= 0
+
+    looked: list[str] = []
+
+    async def decided(stage: str) -> bool:
+        looked.append(stage)
+        return len(looked) > undecided
 
     async def main() -> BaseException | None:
         a, b = Scripted("listeners", clock, listeners), Scripted("askers", clock, askers)
@@ -90,9 +98,10 @@ def play(
             mark=lambda what, name, edge, t: marks.append((what, name, edge, t)),
             wait_idle=idle,
             phase=lambda _name, _end_ns: None,
+            decided=decided,
         )
         work: Awaitable[None] = run_window(
-            WINDOW, {"voices": a, "faces": a, "decode": b}, Timing.model_validate({}), ports
+            window, {"voices": a, "faces": a, "decode": b}, Timing.model_validate({}), ports
         )
         task = asyncio.ensure_future(work)
         await clock.turn(task)
@@ -171,3 +180,28 @@ def test_a_lost_process_ends_the_window_whenever_it_is_lost(moment: str) -> None
     _, _, error = play({**GOOD_LISTENERS, moment: crash}, GOOD_ASKERS)
     assert isinstance(error, LoadProcessLost)
     assert "boom" in str(error)
+
+
+LOOKS = (15 * NS_PER_S, 25 * NS_PER_S, 40 * NS_PER_S)
+
+
+@pytest.mark.parametrize(
+    ("undecided", "measured_ns"), [(0, LOOKS[0]), (1, LOOKS[1]), (2, LOOKS[2]), (9, LOOKS[2])]
+)
+def test_an_undecided_stage_is_measured_on_to_the_next_look(undecided: int, measured_ns: int) -> None:
+    at_once = [(0, {"event": "followed"})]
+    marks, (listeners, _), error = play(
+        {**GOOD_LISTENERS, "measure": at_once},
+        {**GOOD_ASKERS, "measure": at_once},
+        Window(stage="s", round=0, loads=("voices", "decode"), looks_ns=LOOKS, settle_ns=0),
+        undecided,
+    )
+    assert error is None
+    (start_ns,) = [t for what, _, edge, t in marks if (what, edge) == ("measure", "start")]
+    ends = [t - start_ns for what, _, edge, t in marks if (what, edge) == ("measure", "end")]
+    assert ends == list(LOOKS[: len(ends)])
+    assert ends[-1] == measured_ns
+    commands = [command for _, command in listeners.got if command["do"] == "measure"]
+    assert [(c["start_ns"], c["end_ns"] - c["start_ns"]) for c in commands] == [
+        (start_ns, end) for end in ends
+    ]
