@@ -34,8 +34,8 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     # One row when the request is sent and one at its end; the last wins. `stream` is unique in the run.
     "streams": _schema(
         stream=_I, tenant=_S, load=_S, kind=_S, stage=_S, round=_N, listener=_N, utterance=_N, due=_I,
-        connected=_I, sent=_I, first_byte=_I, done=_I, delayed=_I, end=_S, error_kind=_S, error=_S, status=_N, bytes=_I,
-        rate_hz=_N, sample_format=_S, prompt_tokens=_I, output_tokens=_I, stamp=_S,
+        connected=_I, sent=_I, first_byte=_I, done=_I, delayed=_I, end=_S, error_kind=_S, error=_S,
+        status=_N, bytes=_I, rate_hz=_N, sample_format=_S, prompt_tokens=_I, output_tokens=_I, stamp=_S,
     ),
     # (stream, seq) is unique; should one stand there twice, the last wins (audio kept after the fact).
     "chunks": _schema(stream=_I, seq=_N, arrival=_I, media=_I, bytes=_I, shared_read=_B, audio_offset=_I),

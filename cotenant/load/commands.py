@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from cotenant.load.asker import start_askers
@@ -21,12 +21,18 @@ _POLL_S: Final = 0.02
 
 
 class Process:
-    """The commands of one load process. A fault of ours in any task ends up in `failure`."""
+    """The commands of one load process. A fault of ours in any task ends up in `failure`.
 
-    def __init__(self, desk: Desk, control: Control, failure: asyncio.Future[None]) -> None:
+    `report_lag` closes the interval of which the loop's lag is known.
+    """
+
+    def __init__(
+        self, desk: Desk, control: Control, failure: asyncio.Future[None], report_lag: Callable[[], None]
+    ) -> None:
         self._desk = desk
         self._control = control
         self._failure = failure
+        self._report_lag = report_lag
         self._stage: Stage | None = None
         self._watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
@@ -109,7 +115,8 @@ class Process:
         if self._stage is not None:
             await self._stage.drain()
             self._stage = None
-        # Collection is off while streams run; between stages it disturbs nobody.
+        # Collection is off while streams run; between stages it disturbs nobody, and counts against nobody.
+        self._report_lag()
         gc.collect()
 
     async def _watch_stage(self, stage: Stage, loads: list[str]) -> None:

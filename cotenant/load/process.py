@@ -49,8 +49,9 @@ async def run(control: Control, name: str) -> None:
         writers[0].append(
             "host", t=time.monotonic_ns(), source=settings.name, metric="realtime", value=float(realtime)
         )
-        process = Process(desk, control, failure)
-        upkeep = loop.create_task(Upkeep(desk).run())
+        keeper = Upkeep(desk)
+        process = Process(desk, control, failure, keeper.report)
+        upkeep = loop.create_task(keeper.run())
         gc.collect()
         gc.freeze()
         gc.disable()

@@ -37,11 +37,12 @@ class Upkeep:
                 self._error_ns = max(self._error_ns, self._desk.transport.clock.error_ns)
             if now_ns >= next_flush_ns:
                 next_flush_ns = now_ns + _FLUSH_NS
-                self._report(now_ns)
+                self.report()
                 self.flush()
 
-    def _report(self, now_ns: int) -> None:
-        """The process' own figures of the last second."""
+    def report(self) -> None:
+        """The process' own figures since the last report; a row's lag is that of the time up to it."""
+        now_ns = time.monotonic_ns()
         name, writer = self._desk.settings.name, self._desk.writer
         values = {
             "cpu_s": time.process_time(),

@@ -116,7 +116,7 @@ def _arrival_errors(
         of_stamp = streams.stamp == stamp
         for index in np.unique(process[of_stamp]):
             rows = _rows(offsets, of_stamp & (process == index))
-            errors[rows] = _around(_series(host, metric, int(index), writers), arrival[rows])
+            errors[rows] = _next_after(_series(host, metric, int(index), writers), arrival[rows])
     together = np.flatnonzero(shared == 1)
     if len(together):
         since = _since_previous_read(arrival, offsets, streams.sent)[together]
@@ -124,7 +124,7 @@ def _arrival_errors(
         for index in np.unique(reader):
             mine = reader == index
             rows = together[mine]
-            lag = _around(_series(host, "loop_lag_ns", int(index), writers), arrival[rows])
+            lag = _next_after(_series(host, "loop_lag_ns", int(index), writers), arrival[rows])
             # An earlier message came after the previous read, and not longer ago than the loop stood still:
             # a loop that polls reads it by itself.
             errors[rows] = np.minimum(since[mine], lag + LAG_PERIOD_NS)
@@ -205,31 +205,18 @@ def _series(
     return [series for (source, of), series in host.items() if of == metric and source not in others]
 
 
-def _around(series: list[tuple[Ints, Floats]], times: Ints) -> Floats:
-    """The larger of the values before and after the second of each time, over all series; +inf where none is
-    near."""
-    if not len(times):
-        return np.zeros(0)
-    # By whole seconds, so that millions of arrivals cost a look-up each.
-    start = int(times.min())
-    second = (times - start) // NS_PER_S
-    seconds = start + np.arange(int(second.max()) + 2, dtype=np.int64) * NS_PER_S
-    at_edge = _nearby(series, seconds)
-    return np.maximum(at_edge[:-1], at_edge[1:])[second]
+def _next_after(series: list[tuple[Ints, Floats]], times: Ints) -> Floats:
+    """The value written next after each time, which speaks of the time up to it: the largest of all series.
 
-
-def _nearby(series: list[tuple[Ints, Floats]], times: Ints) -> Floats:
-    """The larger of the values before and after each time; +inf where there is none within reach."""
+    The last value where none came after; +inf where there is none near.
+    """
     worst = np.full(len(times), -np.inf)
     for at, values in series:
         if not len(at):
             continue
-        after = np.searchsorted(at, times)
-        before = np.maximum(after - 1, 0)
-        after = np.minimum(after, len(at) - 1)
-        for place in (before, after):
-            near = np.abs(times - at[place]) <= _REACH_NS
-            worst = np.maximum(worst, np.where(near, values[place], -np.inf))
+        place = np.minimum(np.searchsorted(at, times), len(at) - 1)
+        near = np.abs(times - at[place]) <= _REACH_NS
+        worst = np.maximum(worst, np.where(near, values[place], -np.inf))
     return np.where(worst < 0, np.inf, worst)
 
 
