@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from cotenant.run_dir.reader import read
-from cotenant.verdict.summary import JudgeOptions, judge
+from cotenant.verdict.summary import JudgeOptions, is_decided, judge
 
 # Load processes write once a second.
 WRITTEN_AFTER_S = 1.2
@@ -17,6 +17,4 @@ async def decided(run_dir: Path, stage: str) -> bool:
 
 
 def _decided(run_dir: Path, stage: str) -> bool:
-    summary = judge(read(run_dir), JudgeOptions())
-    entry = next(entry for entry in summary["stages"] if entry["name"] == stage)
-    return all(gate["verdict"] != "inconclusive" for gate in entry["gates"] if gate["level"] == "fail")
+    return is_decided(judge(read(run_dir), JudgeOptions()), stage)

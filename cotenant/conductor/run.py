@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from cotenant import __version__
 from cotenant.conductor import preflight
-from cotenant.conductor.ladder import LadderStopped, Run, climb
+from cotenant.conductor.context import Run
+from cotenant.conductor.ladder import LadderStopped, climb
 from cotenant.conductor.plan import looks_ns, windows
 from cotenant.errors import CouldNotRun, ExitCode
 from cotenant.live.progress import Progress

@@ -117,6 +117,12 @@ class Ended:
         found: dict[str, Any] = json.loads((self.run_dir / "summary.json").read_text(encoding="utf-8"))
         return found
 
+    @property
+    def parsed(self) -> Mapping[str, Any]:
+        """What stood on stdout, as JSON."""
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
     def streams(self) -> list[dict[str, Any]]:
         """The rows of the streams table."""
         assert self.run_dir is not None
@@ -174,9 +180,9 @@ class Command:
             await asyncio.sleep(0.05)
         raise AssertionError(f"no mark {what} {name} {edge} in time")
 
-    async def end(self) -> Ended:
+    async def end(self, deadline_s: float = DEADLINE_S) -> Ended:
         """Waits for the end. Fails where a descendant outlives the command by more than 3 s."""
-        out, err = await asyncio.wait_for(self.process.communicate(), DEADLINE_S)
+        out, err = await asyncio.wait_for(self.process.communicate(), deadline_s)
         _, alive = await asyncio.to_thread(psutil.wait_procs, list(self.family.values()), 3)
         assert not alive, [process.cmdline() for process in alive]
         assert self.process.returncode is not None
@@ -210,10 +216,12 @@ async def started_command(folder: Path, *arguments: str) -> AsyncIterator[Comman
             await process.communicate()
 
 
-async def ran(folder: Path, scenario: Mapping[str, Any] | str, *flags: str) -> Ended:
+async def ran(
+    folder: Path, scenario: Mapping[str, Any] | str, *flags: str, deadline_s: float = DEADLINE_S
+) -> Ended:
     """The same, to its end."""
     async with started(folder, scenario, *flags) as command:
-        return await command.end()
+        return await command.end(deadline_s)
 
 
 async def gate(folder: Path, run_dir: Path, *flags: str) -> Ended:

@@ -1,0 +1,69 @@
+"""What the parts of a run share: its facts, what changes while it goes on, its marks and logs."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cotenant.conductor.preflight import Device
+from cotenant.live.progress import Progress
+from cotenant.run_dir.writer import RunWriter
+from cotenant.scenario.schema import Scenario
+from cotenant.tenants import launch
+
+# Ids in the reaper; a tenant's name has no colon.
+LOAD: Final = "load:"
+OBSERVER: Final = "observer:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a run is made of. `scenario` is resolved."""
+
+    scenario: Scenario
+    device: Device
+    run_dir: Path
+    run_id: str
+    writer: RunWriter
+    progress: Progress
+    audio_limit_bytes: int
+
+    def mark(self, what: str, name: str, edge: str, t_ns: int) -> None:
+        """A row of `marks`, on disk at once: a run that is killed can still be judged by its marks."""
+        self.writer.append("marks", t=t_ns, what=what, name=name, edge=edge)
+        self.writer.flush()
+
+    def mark_now(self, what: str, name: str) -> None:
+        self.mark(what, name, "start", time.monotonic_ns())
+
+    def own_logs(self) -> Path:
+        """The logs of our own processes, apart from the tenants', whose names are the user's."""
+        folder = self.run_dir / "logs" / "own"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """What changes while a run goes on. `stopped`: why it ends after this stage."""
+
+    stage: str = "start"
+    stopped: str | None = None
+    closing: bool = False
+    counts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def count(self, name: str, event: Mapping[str, Any]) -> None:
+        """Takes a load process's progress."""
+        if event.get("event") == "progress":
+            self.counts[name] = event
+
+    def ended(self, run: Run, name: str, how: str) -> None:
+        """A child has ended: a tenant's end ends the run after its stage; who waits for a load misses it."""
+        if self.closing or name.startswith((LOAD, OBSERVER)):
+            return
+        tenant = name.partition("@")[0]  # a replica has the id `tenant@number`
+        run.mark_now("fault", f"tenant:{tenant}")
+        if self.stopped is None:
+            tail = launch.log_tail(run.run_dir / "logs", name)
+            self.stopped = f"the tenant {name!r} ended ({how}) in {self.stage}{tail}"

@@ -1,0 +1,52 @@
+"""Turns where the run stands into what the progress line shows."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from cotenant.conductor.context import Run, State
+from cotenant.conductor.plan import Window
+from cotenant.live import progress
+
+
+class Reporter:
+    """Where the run stands: the step of the plan, its phase, and the estimate of the time left."""
+
+    def __init__(self, run: Run, state: State, plan: Sequence[Window]) -> None:
+        self._run, self._state, self._plan = run, state, plan
+        self._step, self._phase, self._end_ns = 0, "", 0
+        self._now_ns: Callable[[], int] = time.monotonic_ns
+
+    def window(self, step: int, window: Window) -> None:
+        self._step, self._state.counts = step, {}
+        self._end_ns = self._now_ns() + window.estimate_ns
+        self.show()
+
+    def phase(self, phase: str, end_ns: int | None) -> None:
+        self._phase = phase
+        self.show()
+
+    def show(self) -> None:
+        left_ns = None
+        if self._step:
+            rest_ns = sum(window.estimate_ns for window in self._plan[self._step :])
+            left_ns = rest_ns + max(0, self._end_ns - self._now_ns())
+        total = {
+            key: sum(int(event.get(key) or 0) for event in self._state.counts.values())
+            for key in ("streams", "underruns", "failed")
+        }
+        self._run.progress.show(
+            progress.State(
+                stage=self._state.stage,
+                phase=self._phase,
+                step=self._step,
+                steps=len(self._plan),
+                left_ns=left_ns,
+                **total,
+            )
+        )
+
+    async def tick(self) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            self.show()

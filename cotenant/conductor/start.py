@@ -1,0 +1,108 @@
+"""Before the first stage: tenants, load processes and observers are started, services warmed."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cotenant.conductor.context import LOAD, OBSERVER, Run, State
+from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLost
+from cotenant.conductor.load_spec import group_loads, load_specs
+from cotenant.conductor.plan import used_loads, used_tenants
+from cotenant.conductor.reporter import Reporter
+from cotenant.errors import CouldNotRun
+from cotenant.scenario.auto import LONG_TEXTS
+from cotenant.tenants import launch
+from cotenant.tenants.reaper_client import Reaper
+
+_HELLO_LIMIT_S: Final = 30.0
+_WARM_LIMIT_S: Final = 120.0
+
+
+async def start_tenants(run: Run, reaper: Reaper) -> tuple[dict[str, list[str]], list[str]]:
+    """Tenant -> its URLs, one after another; and the URLs of the built-in servers. Raises CouldNotRun."""
+    urls: dict[str, list[str]] = {}
+    builtin: list[str] = []
+    for name in used_tenants(run.scenario):
+        tenant = run.scenario.tenants[name]
+        run.mark_now("tenant", name)
+        urls[name] = await launch.start(
+            reaper,
+            name,
+            tenant,
+            device_kind=run.device.kind,
+            log_dir=run.run_dir / "logs",
+            seed=run.scenario.seed,
+        )
+        if tenant.engine == "builtin":
+            builtin += urls[name]
+    return urls, builtin
+
+
+async def start_load(
+    run: Run, control: ControlServer, reaper: Reaper, urls: Mapping[str, Sequence[str]]
+) -> dict[str, LoadProcess]:
+    """Load -> its process, connected and told what to do. Raises CouldNotRun."""
+    specs = load_specs(
+        run.scenario,
+        urls,
+        run_dir=run.run_dir,
+        run_id=run.run_id,
+        long_texts=LONG_TEXTS[run.device.kind],
+        audio_limit_bytes=run.audio_limit_bytes // max(1, len(group_loads(run.scenario))),
+    )
+    by_load: dict[str, LoadProcess] = {}
+    for name, spec in specs.items():
+        process = control.expect(name)
+        await reaper.spawn(
+            LOAD + name,
+            [sys.executable, "-m", "cotenant.load.process"],
+            env={"COTENANT_CONTROL": str(control.path), "COTENANT_NAME": name},
+            log=run.own_logs() / f"load-{name}.log",
+        )
+        try:
+            async with asyncio.timeout(_HELLO_LIMIT_S):
+                await process.wait("connected")
+                await process.send(**spec)
+        except (TimeoutError, LoadProcessLost) as error:
+            raise CouldNotRun(
+                f"the load process {name!r} did not start ({error}); see {run.own_logs()}"
+            ) from None
+        by_load.update(dict.fromkeys(spec["loads"], process))
+    return by_load
+
+
+async def start_observers(run: Run, reaper: Reaper) -> None:
+    """The host observer, after the tenants that it watches; a load process reports its own CPU time."""
+    pids = ",".join(f"{name}={pid}" for name, pid in sorted(reaper.pids().items()) if ":" not in name)
+    await reaper.spawn(
+        f"{OBSERVER}host",
+        [sys.executable, "-m", "cotenant.observers.host", "--run-dir", str(run.run_dir), "--pids", pids],
+        log=run.own_logs() / "observer-host.log",
+    )
+
+
+async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], report: Reporter) -> None:
+    """One request per planned stream. Raises CouldNotRun for a service that answers none of them."""
+    for load in used_loads(run.scenario):
+        report.phase(f"warming {load}", None)
+        process = processes[load]
+        process.forget()
+        try:
+            await process.send(do="warm", load=load)
+            async with asyncio.timeout(_WARM_LIMIT_S):
+                warmed = await process.wait("warmed", load=load)
+        except LoadProcessLost as lost:
+            raise CouldNotRun(f"{lost}; its log is in {run.own_logs()}") from None
+        except TimeoutError:
+            raise CouldNotRun(f"warming the load {load!r} took longer than {_WARM_LIMIT_S:.0f} s") from None
+        if not warmed["ok"]:
+            tenant = run.scenario.load[load].tenant
+            tail = launch.log_tail(run.run_dir / "logs", tenant)
+            raise CouldNotRun(
+                state.stopped
+                or f"all {warmed['failed']} warm-up requests of {load!r} to the tenant {tenant!r} failed: "
+                f"{warmed.get('error_kind')}: {warmed.get('error')}{tail}"
+            )
+        if state.stopped is not None:
+            raise CouldNotRun(state.stopped)
