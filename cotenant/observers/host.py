@@ -128,7 +128,8 @@ def _read(pid: int) -> Process | None:
         return None
 
 
-def _pids(text: str) -> dict[str, int]:
+def pids_by_name(text: str) -> dict[str, int]:
+    """`name=pid,name=pid` as the observers' --pids has it. Raises ValueError where a pid is no number."""
     pairs = (item.rpartition("=") for item in text.split(",") if item)
     return {name: int(pid) for name, _, pid in pairs}
 
@@ -137,7 +138,7 @@ def main() -> None:
     """The process's entry."""
     parser = argparse.ArgumentParser(prog="cotenant.observers.host", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--pids", type=_pids, default={}, help="name=pid,name=pid")
+    parser.add_argument("--pids", type=pids_by_name, default={}, help="name=pid,name=pid")
     options = parser.parse_args()
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
