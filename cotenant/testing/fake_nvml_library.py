@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import pynvml
 
-OK, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, INSUFFICIENT_SIZE, LOST = 0, 3, 4, 6, 7, 15
-NAN: Final = float("nan")
-_NOT_AVAILABLE: Final = 2**64 - 1
+OK, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 0, 3, 6, 7
 _FIRST_HANDLE: Final = 0x1000
 _SLICE_STEP: Final = 0x100
 
@@ -52,7 +50,8 @@ class FakeLibrary:
         self.calls: list[str] = []
         self.in_flight = 0
         self.shutdown_while_in_flight: bool | None = None
-        self._samples: dict[int, int] = {}
+        self.sampled_ns: dict[int, int] = {}  # buffer -> when it was last filled
+        self._buffers = 0
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         implementation = getattr(type(self), f"_{name}", None)
@@ -72,10 +71,10 @@ class FakeLibrary:
         return function
 
     def _code_for(self, name: str, arguments: tuple[Any, ...]) -> int:
-        number = _number(arguments[0]) if arguments else 0
-        if number < _FIRST_HANDLE:
+        of_device = bool(arguments) and _number(arguments[0]) >= _FIRST_HANDLE
+        if not of_device and name != "nvmlGpmMetricsGet":
             return OK
-        gpu = self._gpu(arguments[0])
+        gpu = self._gpu(arguments[0]) if of_device else self.gpus[0]
         if name in gpu.fails_after:
             before, code = gpu.fails_after[name]
             if self.calls.count(name) > before:
@@ -228,13 +227,14 @@ class FakeLibrary:
         return OK
 
     def _nvmlGpmSampleAlloc(self, sample: Any) -> int:
-        return _set_handle(sample, len(self._samples) + 1)
+        self._buffers += 1
+        return _set_handle(sample, self._buffers)
 
     def _nvmlGpmSampleFree(self, _: Any) -> int:
         return OK
 
     def _nvmlGpmSampleGet(self, _: Any, sample: Any) -> int:
-        self._samples[_number(sample)] = time.monotonic_ns()
+        self.sampled_ns[_number(sample)] = time.monotonic_ns()
         return OK
 
     def _nvmlGpmMigSampleGet(self, handle: Any, instance: int, sample: Any) -> int:

@@ -1,0 +1,253 @@
+"""What NVML tells beside GPM, healthy and on every machine that misreports."""
+
+import os
+from collections.abc import Mapping
+
+import pytest
+
+from cotenant.observers import gpu_readings
+from cotenant.observers.gpu_device import Machine
+from cotenant.observers.gpu_readings import QuickReadings, Row, SlowReadings
+from cotenant.testing.fake_nvml_library import FakeGpu
+from tests.observers.nvml_rig import BARE, CONTAINER, WSL2, clock, device
+
+STEP_NS = 200_000_000
+SLICE = "MIG-11111111-0000-0000-0000-000000000000"
+
+
+def quick(
+    gpu: FakeGpu, missing: tuple[str, ...] = (), wanted: str = "0"
+) -> dict[str, tuple[float | None, str]]:
+    with device(gpu, wanted=wanted, missing=missing) as (nvml, found):
+        readings = QuickReadings(nvml, found, clock(STEP_NS))
+        return by_metric(readings.take())
+
+
+def by_metric(rows: list[Row]) -> dict[str, tuple[float | None, str]]:
+    assert all((row.value is None) == (row.status != "ok") for row in rows)
+    assert len({row.metric for row in rows}) == len(rows)
+    return {row.metric: (row.value, row.status) for row in rows}
+
+
+def test_quick_readings_of_a_healthy_gpu() -> None:
+    found = quick(FakeGpu(event_reasons=0x4 | 0x40, throttled_share=0))
+    assert found == {
+        "power_w": (690.0, "ok"), "sm_clock_mhz": (1980.0, "ok"), "memory_clock_mhz": (3201.0, "ok"),
+        "memory_used_bytes": (9e10, "ok"), "clock_event_idle": (0.0, "ok"),
+        "clock_event_power_cap": (1.0, "ok"), "clock_event_hw_slowdown": (0.0, "ok"),
+        "clock_event_sync_boost": (0.0, "ok"), "clock_event_sw_thermal": (0.0, "ok"),
+        "clock_event_hw_thermal": (1.0, "ok"), "clock_event_hw_power_brake": (0.0, "ok"),
+        "throttle_power_cap_share": (0.0, "ok"), "throttle_sync_boost_share": (0.0, "ok"),
+        "throttle_sw_thermal_share": (0.0, "ok"), "throttle_hw_thermal_share": (0.0, "ok"),
+        "throttle_hw_power_brake_share": (0.0, "ok"),
+    }  # fmt: skip
+
+
+def test_rows_follow_each_other() -> None:
+    with device(FakeGpu()) as (nvml, found):
+        readings = QuickReadings(nvml, found, clock(STEP_NS, start_ns=1000))
+        first, second = readings.take(), readings.take()
+    assert {(row.t0_ns, row.t1_ns) for row in first} == {(1000, 1000 + STEP_NS)}
+    assert {(row.t0_ns, row.t1_ns) for row in second} == {(1000 + STEP_NS, 1000 + 2 * STEP_NS)}
+
+
+def test_a_throttle_counter_is_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with device(FakeGpu()) as (nvml, found):
+        counters = iter([1_000_000_000, 1_050_000_000, 1_250_000_000, 5])
+        real = nvml.fields
+
+        def fields(*arguments: object) -> dict[int, object]:
+            told = real(*arguments)  # type: ignore[arg-type]
+            return {**told, 74: told[74]._replace(value=float(next(counters)))}
+
+        monkeypatch.setattr(nvml, "fields", fields)
+        readings = QuickReadings(nvml, found, clock(STEP_NS))
+        shares = [by_metric(readings.take())["throttle_power_cap_share"] for _ in range(3)]
+    assert shares == [(0.25, "ok"), (1.0, "ok"), (None, "stale")]  # the last: the driver started anew
+
+
+def test_fields_that_a_driver_does_not_have() -> None:
+    found = quick(FakeGpu(codes={"field:270": 3, "field:186": 4, "field:74": 999}))
+    assert found["throttle_hw_thermal_share"] == (None, "unsupported")
+    assert found["power_w"] == (None, "no_permission")
+    assert found["throttle_power_cap_share"] == (None, "lost")
+    assert found["throttle_sw_thermal_share"] == (0.0, "ok")
+
+
+def test_an_old_driver_knows_the_event_reasons_by_their_old_name() -> None:
+    found = quick(FakeGpu(event_reasons=0x20), missing=("nvmlDeviceGetCurrentClocksEventReasons",))
+    assert found["clock_event_sw_thermal"] == (1.0, "ok")
+    both = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+    assert quick(FakeGpu(), missing=both)["clock_event_sw_thermal"] == (None, "unsupported")
+
+
+@pytest.mark.parametrize("clock_mhz", [0, 4_000_000_000], ids=["zero", "garbage"])
+def test_a_success_with_impossible_values_is_unsupported(clock_mhz: int) -> None:
+    # Jetson: some builds answer everything, with nothing in it.
+    gpu = FakeGpu(clocks_mhz={1: clock_mhz, 2: clock_mhz}, power_mw=0, memory_used_bytes=2**60)
+    found = quick(gpu)
+    for metric in ("sm_clock_mhz", "memory_clock_mhz", "power_w", "memory_used_bytes"):
+        assert found[metric] == (None, "unsupported")
+
+
+def test_a_gpu_that_supports_next_to_nothing() -> None:
+    codes = dict.fromkeys(
+        ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetClockInfo",
+         "nvmlDeviceGetFieldValues", "nvmlDeviceGetCurrentClocksEventReasons",
+         "nvmlDeviceGetCurrentClocksThrottleReasons"), 3)  # fmt: skip
+    found = quick(FakeGpu(codes=codes))
+    assert {reading for name, reading in found.items() if name != "unified_memory_used_bytes"} == {
+        (None, "unsupported")
+    }
+
+
+def test_unified_memory_is_told_under_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = FakeGpu(name=b"NVIDIA GB10", memory_total_bytes=0, memory_used_bytes=0)
+    monkeypatch.setattr(gpu_readings, "_meminfo", lambda: "MemTotal: 100 kB\nMemAvailable: 40 kB\n")
+    found = quick(gpu)
+    assert found["memory_used_bytes"] == (None, "unsupported")
+    assert found["unified_memory_used_bytes"] == (60 * 1024, "ok")
+    monkeypatch.setattr(gpu_readings, "_meminfo", lambda: "")
+    assert quick(gpu)["unified_memory_used_bytes"] == (None, "unsupported")
+
+
+def test_a_repeated_power_sample_is_stale_where_the_driver_stamps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    samples = iter([(7_000.0, 10), (7_000.0, 10), (8_000.0, 20), (8_000.0, 20), (8_000.0, 30)])
+    with device(FakeGpu()) as (nvml, found):
+        real = nvml.fields
+
+        def fields(*arguments: object) -> dict[int, object]:
+            told = real(*arguments)  # type: ignore[arg-type]
+            value, stamp_us = next(samples)
+            return {**told, 186: told[186]._replace(value=value, stamp_us=stamp_us)}
+
+        monkeypatch.setattr(nvml, "fields", fields)
+        readings = QuickReadings(nvml, found, clock(STEP_NS))
+        power = [by_metric(readings.take())["power_w"] for _ in range(4)]
+    # The stamp of the second is the first's, but none had moved yet: that may be a driver without stamps.
+    assert power == [(7.0, "ok"), (8.0, "ok"), (None, "stale"), (8.0, "ok")]
+
+
+def test_power_without_stamps_is_taken_as_it_is() -> None:
+    with device(FakeGpu(power_stamp_frozen=True)) as (nvml, found):
+        readings = QuickReadings(nvml, found, clock(STEP_NS))
+        assert [by_metric(readings.take())["power_w"] for _ in range(3)] == [(690.0, "ok")] * 3
+
+
+def test_a_gpu_that_is_gone_has_no_values() -> None:
+    gone = dict.fromkeys(
+        ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetClockInfo", "nvmlDeviceGetFieldValues",
+         "nvmlDeviceGetCurrentClocksEventReasons"), 15)  # fmt: skip
+    gpu = FakeGpu()
+    with device(gpu) as (nvml, found):
+        readings = QuickReadings(nvml, found, clock(STEP_NS))
+        assert set(by_metric(readings.take()).values()) != {(None, "lost")}
+        gpu.codes |= gone
+        assert set(by_metric(readings.take()).values()) == {(None, "lost")}
+
+
+def slow(
+    gpu: FakeGpu,
+    machine: Machine = BARE,
+    gpm: bool = True,
+    tenants: Mapping[int, str] | None = None,
+    missing: tuple[str, ...] = (),
+    wanted: str = "0",
+) -> dict[str, tuple[float | None, str]]:
+    with device(gpu, machine, wanted, missing) as (nvml, found):
+        return by_metric(SlowReadings(nvml, found, lambda: gpm, lambda: tenants or {}).take())
+
+
+def test_nvml_utilization_only_where_gpm_is_missing() -> None:
+    assert set(slow(FakeGpu())) == {"energy_power_w"}
+    found = slow(FakeGpu(), gpm=False)
+    assert found["nvml_utilization_percent"] == (39.0, "ok")
+    assert found["nvml_pcie_tx_kb_per_s"] == (1000.0, "ok")
+    assert found["nvml_pcie_rx_kb_per_s"] == (1001.0, "ok")
+
+
+def test_utilization_that_cannot_be_had_is_not_zero() -> None:
+    mig = slow(FakeGpu(mig_slices=[SLICE]), gpm=False, wanted=SLICE)
+    wsl2 = slow(FakeGpu(utilization_percent=0), WSL2, gpm=False)
+    assert mig["nvml_utilization_percent"] == wsl2["nvml_utilization_percent"] == (None, "unsupported")
+    vgpu = slow(FakeGpu(codes={"nvmlDeviceGetPcieThroughput": 3}), gpm=False)
+    assert vgpu["nvml_pcie_tx_kb_per_s"] == (None, "unsupported")
+    garbage = slow(FakeGpu(utilization_percent=2**31), gpm=False)
+    assert garbage["nvml_utilization_percent"] == (None, "unsupported")
+
+
+def test_power_by_the_energy_counter() -> None:
+    value, status = slow(FakeGpu(energy_mj_per_s=2_000_000_000))["energy_power_w"]
+    assert status == "ok"
+    assert value == pytest.approx(2_000_000, rel=0.2)
+    assert slow(FakeGpu(codes={"nvmlDeviceGetTotalEnergyConsumption": 3}))["energy_power_w"] == (
+        None, "unsupported",
+    )  # fmt: skip
+    assert slow(FakeGpu(energy_mj_per_s=-1_000_000))["energy_power_w"] == (None, "stale")
+
+
+TENANTS = {os.getpid(): "llm", os.getppid(): "llm", 2_999_999: "tts"}
+
+
+def test_memory_by_process_is_the_sum_of_a_tenants_own() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 70), (os.getppid(), 5), (1, 1000), (0, 9), (2**32 - 1, 9)])
+    # A tenant that is not on this GPU has no row: its memory there is not known to be 0.
+    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (75.0, "ok")}
+    assert memory(slow(gpu)) == {}
+
+
+def memory(readings: dict[str, tuple[float | None, str]]) -> dict[str, tuple[float | None, str]]:
+    prefix = "process_memory_bytes/"
+    return {name.removeprefix(prefix): value for name, value in readings.items() if name.startswith(prefix)}
+
+
+def test_clients_of_mps_are_listed_apart() -> None:
+    gpu = FakeGpu(processes=[(1, 30)], mps_processes=[(os.getpid(), 70)])
+    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (70.0, "ok")}
+    found = slow(
+        gpu, tenants=TENANTS, missing=tuple(f"nvmlDeviceGetMPSComputeRunningProcesses_v{n}" for n in (2, 3))
+    )
+    assert memory(found) == {}
+
+
+def test_a_tenant_that_left_the_gpu_has_lost_its_memory() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 70)])
+    with device(gpu) as (nvml, found):
+        readings = SlowReadings(nvml, found, lambda: True, lambda: TENANTS)
+        assert memory(by_metric(readings.take())) == {"llm": (70.0, "ok")}
+        gpu.processes = [(1, 5)]
+        assert memory(by_metric(readings.take())) == {"llm": (None, "lost")}
+
+
+def test_pids_of_the_host_in_a_container_match_no_tenant() -> None:
+    # One of the host's pids happens to be a tenant's here; the other does not exist at all.
+    gpu = FakeGpu(processes=[(os.getpid(), 70), (2**31 - 7, 5)])
+    unsupported = {"llm": (None, "unsupported"), "tts": (None, "unsupported")}
+    assert memory(slow(gpu, CONTAINER, tenants=TENANTS)) == unsupported
+    assert memory(slow(FakeGpu(processes=[]), CONTAINER, tenants=TENANTS)) == unsupported
+    assert memory(slow(FakeGpu(processes=[]), WSL2, tenants=TENANTS)) == unsupported
+    # A container whose driver translates them.
+    assert memory(slow(FakeGpu(processes=[(os.getpid(), 70)]), CONTAINER, tenants=TENANTS)) == {
+        "llm": (70.0, "ok")
+    }
+
+
+def test_a_driver_that_keeps_sizes_to_itself() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 2**64 - 1)])
+    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (None, "unsupported")}
+
+
+def test_the_second_form_of_the_process_list_serves_old_drivers() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 70)])
+    newest = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3")
+    assert memory(slow(gpu, tenants=TENANTS, missing=newest)) == {"llm": (70.0, "ok")}
+    second = ("nvmlDeviceGetComputeRunningProcesses_v2",)
+    found = slow(gpu, tenants=TENANTS, missing=newest + second)
+    assert memory(found) == {"llm": (None, "unsupported"), "tts": (None, "unsupported")}
+
+
+def test_a_process_list_that_may_not_be_read() -> None:
+    gpu = FakeGpu(codes={"nvmlDeviceGetComputeRunningProcesses_v3": 4})
+    assert memory(slow(gpu, tenants={1: "llm"})) == {"llm": (None, "no_permission")}
