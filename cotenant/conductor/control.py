@@ -66,8 +66,8 @@ class LoadProcess:
 
     async def send(self, **command: Any) -> None:
         """Raises LoadProcessLost if the process is gone."""
-        if self._lost is not None or self._writer is None:
-            raise LoadProcessLost(self.name, self._lost or f"the load process {self.name!r} is not connected")
+        self.check()
+        assert self._writer is not None, "nothing is sent before the hello"
         try:
             self._writer.write(json.dumps(command).encode() + b"\n")
             await self._writer.drain()
@@ -77,6 +77,16 @@ class LoadProcess:
     def forget(self) -> None:
         """Drops what has been said so far, so that the next wait sees new events only."""
         self._events.clear()
+
+    def check(self) -> None:
+        """Raises LoadProcessLost if the process is gone."""
+        if self._lost is not None:
+            raise LoadProcessLost(self.name, self._lost)
+
+    async def ended(self) -> None:
+        """Until the process is gone."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._lost is not None)
 
     async def wait(self, event: str, **match: object) -> Mapping[str, Any]:
         """The first event of that name (with these fields) since `forget`. Raises LoadProcessLost."""

@@ -51,7 +51,7 @@ async def climb(run: Run) -> None:
 async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) -> None:
     plan = windows(run.scenario)
     report = Reporter(run, state, plan)
-    report.phase("starting the tenants", None)
+    report.phase("starting the tenants")
     urls, builtin_urls = await start.start_tenants(run, reaper)
     processes = await start.start_load(run, control, reaper, urls)
     await start.start_observers(run, reaper)
@@ -74,6 +74,7 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
                 await run_window(window, processes, run.scenario.timing, ports)
             except LoadProcessLost as lost:
                 await _raise_lost(run, control, reaper, lost, measured)
+            report.phase("done")
             measured = measured or not window.stage.startswith(SOLO_PREFIX)
             if state.stopped is not None:
                 raise LadderStopped(state.stopped) if measured else CouldNotRun(state.stopped)
@@ -106,7 +107,7 @@ async def _stop_load(control: ControlServer) -> None:
         with contextlib.suppress(LoadProcessLost, TimeoutError):
             async with asyncio.timeout(_STOP_LIMIT_S):
                 await process.send(do="stop")
-                await process.wait("<the end>")
+                await process.ended()
 
     await asyncio.gather(*map(stop, control.processes.values()))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cotenant.conductor.context import Run, State
 from cotenant.conductor.plan import Window
@@ -15,14 +15,13 @@ class Reporter:
     def __init__(self, run: Run, state: State, plan: Sequence[Window]) -> None:
         self._run, self._state, self._plan = run, state, plan
         self._step, self._phase, self._end_ns = 0, "", 0
-        self._now_ns: Callable[[], int] = time.monotonic_ns
 
     def window(self, step: int, window: Window) -> None:
         self._step, self._state.counts = step, {}
-        self._end_ns = self._now_ns() + window.estimate_ns
+        self._end_ns = time.monotonic_ns() + window.estimate_ns
         self.show()
 
-    def phase(self, phase: str, end_ns: int | None) -> None:
+    def phase(self, phase: str) -> None:
         self._phase = phase
         self.show()
 
@@ -30,7 +29,7 @@ class Reporter:
         left_ns = None
         if self._step:
             rest_ns = sum(window.estimate_ns for window in self._plan[self._step :])
-            left_ns = rest_ns + max(0, self._end_ns - self._now_ns())
+            left_ns = rest_ns + max(0, self._end_ns - time.monotonic_ns())
         total = {
             key: sum(int(event.get(key) or 0) for event in self._state.counts.values())
             for key in ("streams", "underruns", "failed")

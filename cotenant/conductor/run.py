@@ -161,7 +161,7 @@ def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict
         "versions": {"cotenant": __version__, "python": platform.python_version(), **_package_versions()},
         "host": {"system": platform.system(), "kernel": platform.release(), "machine": platform.machine()},
         "stages": [{"name": window.stage, "round": window.round} for window in windows(scenario)],
-        "looks": len(looks_ns(scenario)),
+        "looks": len(looks_ns(scenario)) * scenario.timing.rounds,
         "calibration": {},
     }
 

@@ -23,7 +23,7 @@ class StagePorts:
     sleep_until_ns: Callable[[int], Awaitable[None]]
     mark: Callable[[str, str, str, int], None]  # what, name, edge, t
     wait_idle: Callable[[int], Awaitable[bool]]  # limit_ns -> idle within it
-    phase: Callable[[str, int], None]  # name, expected end
+    phase: Callable[[str], None]
     decided: Callable[[str], Awaitable[bool]]  # stage -> whether every gate of it is, by what is recorded
 
 
@@ -41,7 +41,7 @@ async def run_window(
     start_ns = ports.now_ns() + COMMAND_LEAD_NS
     ports.mark("stage", window.stage, "start", start_ns)
     ports.mark("settle", window.stage, "start", start_ns)
-    ports.phase("settling", start_ns + window.settle_ns)
+    ports.phase("settling")
     for process in involved:
         loads = [load for load in window.loads if processes[load] is process]
         await process.send(do="start", stage=window.stage, round=window.round, loads=loads, at_ns=start_ns)
@@ -68,7 +68,7 @@ async def _measure(
     ports.mark("measure", window.stage, "start", start_ns)
     for look, after_ns in enumerate(window.looks_ns, start=1):
         last = look == len(window.looks_ns)
-        ports.phase("measuring" if look == 1 else "undecided, measuring on", start_ns + after_ns)
+        ports.phase("measuring" if look == 1 else "undecided, measuring on")
         await _measure_until(start_ns, start_ns + after_ns, window.stage, involved, timing, ports)
         if last or await ports.decided(window.stage):
             return
@@ -88,7 +88,7 @@ async def _measure_until(
         await process.send(do="measure", start_ns=start_ns, end_ns=end_ns)
     await _or_lost(ports.sleep_until_ns(end_ns), involved)
     ports.mark("measure", stage, "end", end_ns)
-    ports.phase("following the last ones", end_ns + 3 * NS_PER_S)
+    ports.phase("following the last ones")
     limit_ns = end_ns + timing.request_limit_ns + timing.stall_limit_ns
     if not await _within([process.wait("followed") for process in involved], limit_ns, ports):
         ports.mark("fault", f"follow:{stage}", "start", ports.now_ns())
@@ -97,7 +97,7 @@ async def _measure_until(
 async def _drain(window: Window, involved: Sequence[LoadProcess], ports: StagePorts) -> None:
     start_ns = ports.now_ns()
     ports.mark("drain", window.stage, "start", start_ns)
-    ports.phase("draining", start_ns + NS_PER_S)
+    ports.phase("draining")
     for process in involved:
         await process.send(do="drain")
     limit_ns = start_ns + DRAIN_LIMIT_NS
@@ -127,12 +127,13 @@ async def _within(waits: Sequence[Awaitable[object]], limit_ns: int, ports: Stag
 
 async def _or_lost(wait: Awaitable[None], involved: Sequence[LoadProcess]) -> None:
     """Waits, and raises LoadProcessLost as soon as one of `involved` is gone."""
-    watch: set[asyncio.Future[Any]] = {asyncio.ensure_future(process.wait("<never>")) for process in involved}
+    watch: set[asyncio.Future[Any]] = {asyncio.ensure_future(process.ended()) for process in involved}
     main: asyncio.Future[Any] = asyncio.ensure_future(wait)
     try:
-        done, _ = await asyncio.wait(watch | {main}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        await asyncio.wait(watch | {main}, return_when=asyncio.FIRST_COMPLETED)
+        for process in involved:
+            process.check()
+        main.result()
     finally:
         await _cancel(watch | {main})
 

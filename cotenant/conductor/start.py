@@ -14,9 +14,9 @@ from cotenant.errors import CouldNotRun
 from cotenant.scenario.auto import LONG_TEXTS
 from cotenant.tenants import launch
 from cotenant.tenants.reaper_client import Reaper
+from cotenant.units import NS_PER_S, duration_text
 
 _HELLO_LIMIT_S: Final = 30.0
-_WARM_LIMIT_S: Final = 120.0
 
 
 async def start_tenants(run: Run, reaper: Reaper) -> tuple[dict[str, list[str]], list[str]]:
@@ -85,19 +85,23 @@ async def start_observers(run: Run, reaper: Reaper) -> None:
 async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], report: Reporter) -> None:
     """One request per planned stream. Raises CouldNotRun for a service that answers none of them."""
     for load in used_loads(run.scenario):
-        report.phase(f"warming {load}", None)
-        process = processes[load]
+        report.phase(f"warming {load}")
+        process, tenant = processes[load], run.scenario.load[load].tenant
+        # A service may load or compile what it needs at its first request.
+        limit_ns = run.scenario.tenants[tenant].ready.within_ns
         process.forget()
         try:
             await process.send(do="warm", load=load)
-            async with asyncio.timeout(_WARM_LIMIT_S):
+            async with asyncio.timeout(limit_ns / NS_PER_S):
                 warmed = await process.wait("warmed", load=load)
         except LoadProcessLost as lost:
             raise CouldNotRun(f"{lost}; its log is in {run.own_logs()}") from None
         except TimeoutError:
-            raise CouldNotRun(f"warming the load {load!r} took longer than {_WARM_LIMIT_S:.0f} s") from None
+            raise CouldNotRun(
+                f"warming the load {load!r} took longer than {duration_text(limit_ns)}; if {tenant!r} needs "
+                f"more, set tenants.{tenant}.ready.within"
+            ) from None
         if not warmed["ok"]:
-            tenant = run.scenario.load[load].tenant
             tail = launch.log_tail(run.run_dir / "logs", tenant)
             raise CouldNotRun(
                 state.stopped

@@ -97,7 +97,7 @@ def play(
             sleep_until_ns=clock.sleep_until_ns,
             mark=lambda what, name, edge, t: marks.append((what, name, edge, t)),
             wait_idle=idle,
-            phase=lambda _name, _end_ns: None,
+            phase=lambda _name: None,
             decided=decided,
         )
         work: Awaitable[None] = run_window(
