@@ -69,10 +69,10 @@ async def observe(
             status, samples = scrape.result()
             t_ns = time.monotonic_ns()
             values = series.values(samples)
-            if not values and not told_missing:
-                values = {"unavailable": float(status)}
-            told_missing = not values or "unavailable" in values
-            for metric, value in values.items():
+            if values is None and not told_missing:
+                writer.append("engine", t=t_ns, tenant=tenant, metric="unavailable", value=float(status))
+            told_missing = values is None
+            for metric, value in (values or {}).items():
                 writer.append("engine", t=t_ns, tenant=tenant, metric=metric, value=value)
             took_ns = float(t_ns - sent_ns)
             writer.append("host", t=t_ns, source=f"engine:{tenant}", metric="scrape_ns", value=took_ns)

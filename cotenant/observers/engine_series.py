@@ -40,8 +40,8 @@ class EngineSeries:
         self._counters: dict[str, float] = {}
         self._buckets: dict[float, float] = {}
 
-    def values(self, samples: Iterable[MetricSample]) -> dict[str, float]:
-        """Of one whole scrape; counters from the second one on. Empty where no name is known."""
+    def values(self, samples: Iterable[MetricSample]) -> dict[str, float] | None:
+        """Of one whole scrape; counters from the second one on. None where it has no name that is known."""
         by_name: dict[str, list[MetricSample]] = {}
         for sample in samples:
             if not math.isnan(sample.value):
@@ -64,11 +64,7 @@ class EngineSeries:
         if largest is not None:
             values[_LARGEST_STEP] = largest
         self._counters |= counters
-        return values
-
-    def known(self) -> bool:
-        """Whether any scrape had a counter of ours."""
-        return bool(self._counters)
+        return values if values or counters else None
 
     def _largest_step(self, samples: list[MetricSample]) -> float | None:
         buckets: dict[float, float] = {}

@@ -51,8 +51,8 @@ def test_names_that_only_look_alike_are_not_taken() -> None:
         "vllm:num_requests_waiting_by_reason 3\nsglang:num_running_reqs 2\nvllm:num_requests_running NaN\n"
     )
     series = EngineSeries()
-    assert series.values(scrape(text)) == {}
-    assert series.values(scrape(text)) == {}
+    assert series.values(scrape(text)) is None
+    assert series.values(scrape(text)) is None
 
 
 def test_a_server_that_began_again_counts_from_zero() -> None:
@@ -65,7 +65,7 @@ def test_a_server_that_began_again_counts_from_zero() -> None:
 def test_a_difference_spans_a_scrape_that_failed() -> None:
     series = EngineSeries()
     series.values(scrape("vllm:generation_tokens_total 100\n"))
-    assert series.values([]) == {}
+    assert series.values([]) is None
     assert series.values(scrape("vllm:generation_tokens_total 130\n")) == {"generation_tokens": 30}
 
 
@@ -86,8 +86,8 @@ def test_the_largest_step_is_the_highest_bucket_that_grew() -> None:
         )
 
     series = EngineSeries()
-    assert series.values(scrape(text(5, 5, 5))) == {}
+    assert series.values(scrape(text(5, 5, 5))) is None
     assert series.values(scrape(text(9, 5, 5))) == {"largest_step_tokens": 8}
     assert series.values(scrape(text(9, 6, 5))) == {"largest_step_tokens": 512}
     assert series.values(scrape(text(9, 6, 6))) == {"largest_step_tokens": 512}  # at least
-    assert series.values(scrape(text(9, 6, 6))) == {}
+    assert not series.values(scrape(text(9, 6, 6)))
