@@ -1,11 +1,13 @@
 """What `auto` becomes on a device: one table, applied to the plain form of a scenario. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cotenant.scenario.parse import dump, parse
 from cotenant.scenario.schema import PROTOCOLS, Scenario
 from cotenant.scenario.values import AUTO
+from cotenant.scenario.vllm import MODEL_SHAPES
 
 DeviceKind = Literal["cpu", "gpu"]
 
@@ -14,6 +16,7 @@ TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
     "cpu": {
         "device": "cpu",
         "engine": "builtin",
+        "vllm_memory": {"kv_cache_memory_bytes": 2**30},
         "shape": "tiny",
         "listeners": 2,
         "every": "4s",
@@ -27,6 +30,7 @@ TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
     "gpu": {
         "device": "cuda:0",
         "engine": "builtin",
+        "vllm_memory": {"gpu_memory_utilization": 0.6},
         "shape": "tiny",
         "listeners": 8,
         "every": "6s",
@@ -42,9 +46,29 @@ TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
 # The lengths of `text: builtin`: 2 to 3 s of speech, or about 5 s.
 LONG_TEXTS: Final[Mapping[DeviceKind, bool]] = {"cpu": False, "gpu": True}
 
+# Two long prompts at once and eight short answers, as the table's loads for a GPU.
+_KV_TOKENS: Final = 70_000
+# What a CUDA context, graphs and activations take beside weights and cache; seen at 2 to 3 GiB.
+_OVERHEAD_BYTES: Final = 3 * 2**30
+_SMALLEST_SHAPE: Final = "tiny-qwen3"
 
-def resolve(scenario: Scenario, device_kind: DeviceKind, *, quick: bool = False) -> Scenario:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What `auto` asks about the machine: the path of a `vllm` command, a GPU's memory. None: not known."""
+
+    vllm: str | None = None
+    gpu_total_bytes: int | None = None
+    gpu_free_bytes: int | None = None
+
+
+def resolve(
+    scenario: Scenario, device_kind: DeviceKind, *, quick: bool = False, machine: Machine | None = None
+) -> Scenario:
     """The scenario with every `auto` that applies replaced. `quick` halves `measure` and decides by points.
+
+    `engine: auto` of an LLM on a GPU is a vLLM with dummy weights where the machine has one and a shape fits,
+    else what is built in.
 
     Left alone is what means nothing there: the shape of a server not built in, the streams of `mode: rate`.
     Raises UserError where the numbers that `auto` stood for do not fit the rest (more faces than voices).
@@ -55,6 +79,8 @@ def resolve(scenario: Scenario, device_kind: DeviceKind, *, quick: bool = False)
     _fill(data["timing"], table, ("measure", "solo", "extend"))
     for tenant in data["tenants"].values():
         tenant.setdefault("device", data["device"])
+        if tenant["kind"] == "completions":
+            _choose_vllm(tenant, device_kind, machine or Machine())
         _fill(tenant, {**table, "protocol": PROTOCOLS[tenant["kind"]][0]}, ("device", "engine", "protocol"))
         if tenant["engine"] == "builtin":
             _fill(tenant, table, ("shape",))
@@ -66,6 +92,51 @@ def resolve(scenario: Scenario, device_kind: DeviceKind, *, quick: bool = False)
             _fill(load, table, ("streams",))
     resolved = parse(data)
     return _quick(resolved) if quick else resolved
+
+
+def _choose_vllm(tenant: dict[str, Any], device_kind: DeviceKind, machine: Machine) -> None:
+    """Settles whether `engine: auto` is a vLLM, and the model and memory of one that is started."""
+    block = tenant.get("vllm", {})
+    memory = {} if _memory_is_said(block) else TABLE[device_kind]["vllm_memory"]
+    utilization = {**block, **memory}.get("gpu_memory_utilization")
+    largest = _largest_shape(machine, utilization) if device_kind == "gpu" else None
+    if tenant["engine"] == AUTO:
+        own = block.get("bin") or block.get("python")
+        if device_kind == "cpu" or not (own or machine.vllm) or (_model_is_auto(block) and largest is None):
+            tenant.pop("vllm", None)
+            return
+        block = {**({} if own else {"bin": machine.vllm}), **block}
+        tenant["engine"] = "launch"
+    if tenant["engine"] != "launch" or tenant.get("command") is not None:
+        return
+    if _model_is_auto(block):
+        block = {**block, "model": largest or _SMALLEST_SHAPE}
+    tenant["vllm"] = {**block, **memory}
+
+
+def _model_is_auto(block: Mapping[str, Any]) -> bool:
+    return bool(block.get("model", AUTO) == AUTO)
+
+
+def _memory_is_said(block: Mapping[str, Any]) -> bool:
+    return "gpu_memory_utilization" in block or "kv_cache_memory_bytes" in block
+
+
+def _largest_shape(machine: Machine, utilization: float | None) -> str | None:
+    """The largest shape that fits into vLLM's share of the GPU, or into what is free where the cache is
+    fixed."""
+    total_bytes, free_bytes = machine.gpu_total_bytes, machine.gpu_free_bytes
+    if total_bytes is None or free_bytes is None:
+        return None
+    room_bytes = free_bytes if utilization is None else utilization * total_bytes
+    if room_bytes > free_bytes:
+        return None
+    fitting = [
+        (shape.weights_bytes, name)
+        for name, shape in MODEL_SHAPES.items()
+        if shape.weights_bytes + shape.kv_bytes_per_token * _KV_TOKENS + _OVERHEAD_BYTES <= room_bytes
+    ]
+    return max(fitting)[1] if fitting else None
 
 
 def _fill(data: dict[str, Any], table: Mapping[str, Any], keys: tuple[str, ...]) -> None:

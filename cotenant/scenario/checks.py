@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cotenant.scenario.schema import GATE_PROFILES, PROTOCOLS, SHAPES
 from cotenant.scenario.values import AUTO, limit
+from cotenant.scenario.vllm import prompt_checks, vllm_checks
 from cotenant.scenario.yaml_text import Path
 
 Found = tuple[Path, str]
@@ -21,6 +22,7 @@ _ENGINES_OF_FIELD: Final = {
     "threads": ("builtin", "auto"),
     "packets": ("builtin", "auto"),
     "command": ("launch",),
+    "vllm": ("launch", "auto"),
     "env": ("launch", "builtin", "auto"),
     "url": ("launch", "attach"),
     "mps": ("builtin", "launch", "auto"),
@@ -70,12 +72,14 @@ def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
             yield (key,), f"the engine {engine} takes no {key}; remove it, or use engine: {right}"
     if engine == "attach" and tenant.get("url") is None:
         yield (), "engine: attach needs the address of the running server; add url: http://HOST:PORT"
-    if engine == "launch" and not tenant.get("command"):
+    built = tenant.get("vllm") is not None
+    if engine == "launch" and not tenant.get("command") and not built:
         yield (
             (),
-            "engine: launch needs the command that starts the server; add command: [PROGRAM, ARGUMENT, ...]",
+            "engine: launch needs the command that starts the server; add command: [PROGRAM, ARGUMENT, ...]"
+            + (", or vllm: {model: NAME}" if kind == "completions" else ""),
         )
-    if engine == "launch" and tenant.get("url") is None:
+    if engine == "launch" and tenant.get("url") is None and not built:
         yield (), "engine: launch needs the address the server will answer on; add url: http://127.0.0.1:PORT"
     if engine in ("attach", "launch") and tenant.get("replicas", 1) != 1:
         yield ("replicas",), f"engine: {engine} is one server; remove replicas, or add one tenant per server"
@@ -88,6 +92,7 @@ def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
         yield ("mps",), "this needs sharing: mps at the top of the scenario; set that, or remove mps"
     if tenant.get("packets") and kind in ("face", "completions"):
         yield ("packets",), f"packets are for kind: speech, and this is {kind}; remove it"
+    yield from vllm_checks(tenant)
     yield from _tenant_words(tenant, kind)
 
 
@@ -114,7 +119,7 @@ def _load(
     if kind == "faces":
         yield from _follows(load, loads)
     if kind == "completions":
-        yield from _completions(load)
+        yield from _completions(load, tenants.get(str(tenant), {}))
     if kind == "voices" and load.get("text") in ([], ""):
         yield ("text",), "there is no sentence to speak; write text: builtin, a file, or [sentence, ...]"
     if kind == "voices" and isinstance(text := load.get("text"), list):
@@ -144,7 +149,9 @@ def _follows(load: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]]) ->
             )
 
 
-def _completions(load: Mapping[str, Any]) -> Iterator[Found]:
+def _completions(load: Mapping[str, Any], tenant: Mapping[str, Any]) -> Iterator[Found]:
+    for message in prompt_checks(tenant, load):
+        yield ("prompt",), message
     mode, rate = load.get("mode", "alive"), load.get("rate")
     if mode == "rate" and rate is None:
         yield (), "mode: rate needs how many requests are sent; add rate: 0.5/s"

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from cotenant.scenario import schema
 from cotenant.scenario.checks import Found, nearest
+from cotenant.scenario.vllm import Vllm
 from cotenant.scenario.yaml_text import Path
 
 _LOADS: Final[Mapping[str, type[BaseModel]]] = {
@@ -18,6 +19,7 @@ _INSIDE_TENANT: Final[Mapping[str, type[BaseModel]]] = {
     "ready": schema.Ready,
     "mps": schema.Mps,
     "packets": schema.Packets,
+    "vllm": Vllm,
 }
 _INSIDE_TOP: Final[Mapping[str, type[BaseModel]]] = {"player": schema.Player, "timing": schema.Timing}
 _KINDS_OF_VALUE: Final = {

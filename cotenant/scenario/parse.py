@@ -30,14 +30,16 @@ def dump(scenario: Scenario) -> dict[str, Any]:
 def public_dump(scenario: Scenario) -> dict[str, Any]:
     """`dump` as it may be written to disk: values that look like secrets by their names are `(hidden)`.
 
-    Covers a tenant's `env`, `extra` and the options in its `command`. It parses still.
+    Covers a tenant's `env`, `extra` and the options in its `command` and `vllm`. It parses still.
     """
     plain = dump(scenario)
     for tenant in plain["tenants"].values():
-        tenant["env"] = _hide(tenant["env"])
-        tenant["extra"] = _hide(tenant["extra"])
+        tenant["env"] = hide_secrets(tenant["env"])
+        tenant["extra"] = hide_secrets(tenant["extra"])
         if "command" in tenant:
-            tenant["command"] = _hide_options(tenant["command"])
+            tenant["command"] = hide_options(tenant["command"])
+        if "vllm" in tenant:
+            tenant["vllm"]["extra_args"] = hide_options(tenant["vllm"]["extra_args"])
     return plain
 
 
@@ -77,13 +79,15 @@ def _place(places: Mapping[Path, str], path: Path) -> str | None:
     return places.get(path) if path else None
 
 
-def _hide(value: Any) -> Any:
+def hide_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: HIDDEN if _SECRET_RE.search(key) else _hide(inner) for key, inner in value.items()}
-    return [_hide(inner) for inner in value] if isinstance(value, list) else value
+        return {
+            key: HIDDEN if _SECRET_RE.search(key) else hide_secrets(inner) for key, inner in value.items()
+        }
+    return [hide_secrets(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _hide_options(command: Sequence[str]) -> list[str]:
+def hide_options(command: Sequence[str]) -> list[str]:
     """`--api-key X` and `--api-key=X` without X."""
     hidden: list[str] = []
     for argument in command:

@@ -27,6 +27,7 @@ from cotenant.scenario.values import (
     Url,
     whole,
 )
+from cotenant.scenario.vllm import Vllm
 
 GATE_PROFILES: Final = ("voice", "voice-strict", "face", "llm")
 DEFAULT_GATES: Final = ("voice", "face")
@@ -89,6 +90,7 @@ class Tenant(_Model):
     rate: Annotated[int, PlainValidator(whole(4_000, 192_000))] | None = None
     sample_format: Literal["s16", "f32"] | None = None
     command: list[StrictStr] | None = None
+    vllm: Vllm | None = None
     ready: Ready = Field(default_factory=lambda: Ready.model_validate({}))
     env: dict[EnvName, StrictStr] = Field(default_factory=dict)
     mps: Mps | None = None

@@ -47,6 +47,22 @@ def _size(value: object) -> int:
     return value
 
 
+def _byte_size(value: object) -> int:
+    if isinstance(value, str):
+        value = units.parse_size(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{_shown(value)} is not a size; write bytes, as in 20Gi or 512Mi")
+    if not 2**20 <= value <= 2**50:
+        raise ValueError(f"{value} bytes are out of range; write 1Mi to 1048576Gi, as in 20Gi")
+    return value
+
+
+def _share(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise ValueError(f"{_shown(value)} is not a share; write a number above 0 and up to 1, as in 0.6")
+    return float(value)
+
+
 def _rate(value: object) -> float:
     if not isinstance(value, str):
         raise ValueError(f"{_shown(value)} is not a rate; write events per time, as in 2.5/s or 30/m")
@@ -162,6 +178,8 @@ DurationNsOrAuto = Annotated[int | Auto, _or_auto(_duration), _DURATION_OUT]
 PositiveNsOrAuto = Annotated[int | Auto, _or_auto(_positive), _DURATION_OUT]
 Tokens = Annotated[int, PlainValidator(_size)]
 TokensOrAuto = Annotated[int | Auto, _or_auto(_size)]
+ByteSize = Annotated[int, PlainValidator(_byte_size)]
+Share = Annotated[float, PlainValidator(_share)]
 RatePerS = Annotated[float, PlainValidator(_rate), _RATE_OUT]
 Count = Annotated[int, PlainValidator(whole(1, 10_000))]
 CountOrAuto = Annotated[int | Auto, _or_auto(whole(1, 10_000))]

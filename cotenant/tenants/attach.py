@@ -1,8 +1,11 @@
 """A tenant that somebody else runs: the only thing to do is to see that it answers."""
 
+from typing import Any
+
 import aiohttp
 
 from cotenant.errors import CouldNotRun
+from cotenant.tenants import vllm
 from cotenant.tenants.http_probe import get, http_url
 
 _LIMIT_S = 5.0
@@ -25,3 +28,9 @@ async def check(name: str, url: str, path: str = "/health") -> str:
             f"{name}: nothing answers at {url}: {answer}; start that service, or correct tenants.{name}.url"
         )
     return url
+
+
+async def facts(url: str) -> dict[str, Any]:
+    """What an attached LLM server tells of itself, where it is a vLLM; else nothing."""
+    told = await vllm.describe(url, None, total_s=None)
+    return told if told["version"] is not None and told["kv_cache"]["blocks"] is not None else {}

@@ -1,36 +1,80 @@
 """Starts a tenant, whatever its engine, and waits until it can serve."""
 
+import os
 import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from cotenant.scenario.schema import Mps, Tenant
-from cotenant.tenants import attach
+from cotenant.tenants import attach, vllm
 from cotenant.tenants.log_tail import log_tail
 from cotenant.tenants.ready import check_port_free, wait_healthy, wait_idle, wait_ready_line
 from cotenant.tenants.reaper_client import Reaper
+from cotenant.units import NS_PER_S
 
-__all__ = ["builtin_argv", "environment", "log_tail", "start", "wait_idle"]
+__all__ = [
+    "Started", "builtin_argv", "environment", "log_tail", "start", "start_order", "start_tenant", "wait_idle",
+]  # fmt: skip
 
 DeviceKind = Literal["cpu", "gpu"]
 
 BUILTIN_CPU_NICE: Final = 10
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A tenant that serves: the url of each replica, and facts for the manifest (plain JSON, no secrets)."""
+
+    urls: list[str]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def start_order(tenants: Mapping[str, Tenant]) -> tuple[str, ...]:
+    """The names in the order in which to start them: as given, but every vLLM last.
+
+    A vLLM measures what memory is free and refuses to start when some is given back meanwhile, so its
+    neighbours hold theirs before.
+    """
+    return tuple(sorted(tenants, key=lambda name: _is_vllm(tenants[name])))
+
+
 async def start(
     reaper: Reaper, name: str, tenant: Tenant, *, device_kind: DeviceKind, log_dir: Path, seed: int
 ) -> list[str]:
-    """Start a resolved tenant and wait until it is ready; the url of each replica.
+    """`start_tenant` without the facts."""
+    started = await start_tenant(reaper, name, tenant, device_kind=device_kind, log_dir=log_dir, seed=seed)
+    return started.urls
+
+
+async def start_tenant(
+    reaper: Reaper, name: str, tenant: Tenant, *, device_kind: DeviceKind, log_dir: Path, seed: int
+) -> Started:
+    """Start a resolved tenant and wait until it is ready.
 
     The children's ids in the reaper, and the names of their logs, are `name`, or `name@0`, `name@1` ... where
     there are replicas. Raises CouldNotRun with what the tenant said last.
     """
     if tenant.engine == "attach":
-        return [await attach.check(name, _url(name, tenant), tenant.ready.path)]
+        url = await attach.check(name, _url(name, tenant), tenant.ready.path)
+        return Started(urls=[url], facts=await attach.facts(url) if tenant.kind == "completions" else {})
+    if tenant.engine == "launch" and tenant.vllm is not None:
+        nice = BUILTIN_CPU_NICE if _on_cpu(tenant, device_kind) else 0
+        env = environment(tenant, device_kind)
+        started = await vllm.start(reaper, name, tenant, env=env, log_dir=log_dir, nice=nice)
+        return Started(urls=[started.url], facts=started.facts)
     if tenant.engine == "launch":
-        return [await _start_command(reaper, name, tenant, log_dir=log_dir)]
+        return await _start_command(reaper, name, tenant, log_dir=log_dir)
     if tenant.engine != "builtin":
         raise ValueError(f"{name}: the engine {tenant.engine} is not resolved")
+    return Started(urls=await _start_builtin(reaper, name, tenant, device_kind, log_dir=log_dir, seed=seed))
+
+
+async def _start_builtin(
+    reaper: Reaper, name: str, tenant: Tenant, device_kind: DeviceKind, *, log_dir: Path, seed: int
+) -> list[str]:
     identifiers = [name] if tenant.replicas == 1 else [f"{name}@{n}" for n in range(tenant.replicas)]
     urls = []
     for replica, identifier in enumerate(identifiers):
@@ -74,20 +118,38 @@ def environment(tenant: Tenant, device_kind: DeviceKind) -> dict[str, str]:
         variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(tenant.threads))
     if tenant.device is not None and tenant.device.startswith("GPU-"):
         variables["CUDA_VISIBLE_DEVICES"] = tenant.device
+    elif tenant.vllm is not None and tenant.device is not None and tenant.device.startswith("cuda:"):
+        variables["CUDA_VISIBLE_DEVICES"] = _visible(int(tenant.device.removeprefix("cuda:")))
     if tenant.mps is not None and not _on_cpu(tenant, device_kind):
         variables |= _mps_environment(tenant.mps)
     return variables | tenant.env
 
 
-async def _start_command(reaper: Reaper, name: str, tenant: Tenant, *, log_dir: Path) -> str:
+async def _start_command(reaper: Reaper, name: str, tenant: Tenant, *, log_dir: Path) -> Started:
     url = _url(name, tenant)
     await check_port_free(name, url)
+    log = log_dir / f"{name}.log"
+    offset_bytes = log.stat().st_size if log.exists() else 0
+    begun_ns = time.monotonic_ns()
     # Its own niceness and threads: it is the user's command.
-    await reaper.spawn(
-        name, tenant.command or [], log=log_dir / f"{name}.log", env=environment(tenant, "gpu"), nice=0
-    )
+    await reaper.spawn(name, tenant.command or [], log=log, env=environment(tenant, "gpu"), nice=0)
     await wait_healthy(reaper, name, url, tenant.ready.path, limit_ns=tenant.ready.within_ns, log_dir=log_dir)
-    return url
+    if not vllm.is_vllm(tenant.command):
+        return Started(urls=[url])
+    total_s = (time.monotonic_ns() - begun_ns) / NS_PER_S
+    return Started(
+        urls=[url], facts=await vllm.describe(url, log, offset_bytes=offset_bytes, total_s=total_s)
+    )
+
+
+def _is_vllm(tenant: Tenant) -> bool:
+    return tenant.vllm is not None or vllm.is_vllm(tenant.command)
+
+
+def _visible(index: int) -> str:
+    """The GPU that CUDA calls number `index` here: an entry of CUDA_VISIBLE_DEVICES where that is set."""
+    visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    return visible[index] if index < len(visible) else str(index)
 
 
 def _url(name: str, tenant: Tenant) -> str:

@@ -6,8 +6,14 @@ import unicodedata
 from pathlib import Path
 from typing import Final
 
+from cotenant.tenants.failure import advice
+
 _TAIL_BYTES: Final = 1 << 16
 _LINE_CHARS: Final = 300
+# What a library of vLLM's prints at every exit, a page of it, behind the reason for that exit.
+_NOISE_RE: Final = re.compile(
+    r"nanobind: | - (?:leaked (?:instance|type|function|keep_alive) |\.\.\. skipped)|See https://nanobind"
+)
 # ECMA-48 control sequences, operating system commands (closed by BEL or ST) and two-character escapes.
 _ESCAPE_RE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
 
@@ -21,21 +27,34 @@ def clean_line(line: str) -> str:
 
 def last_lines(log: Path, count: int = 12) -> list[str]:
     """The last lines of a log that are not empty, cleaned; none where there is no log."""
+    return _lines(_tail(log))[-count:]
+
+
+def log_tail(log_dir: Path, name: str, count: int = 12) -> str:
+    """The last lines of a tenant's logs (or one process's), to be put behind a sentence; or nothing.
+
+    Before them what to do, where the log holds a failure that is known.
+    """
+    logs = [log_dir / f"{name}.log", *sorted(log_dir.glob(f"{name}@*.log"))]
+    text = ""
+    for log in logs:
+        tail = _tail(log)
+        if (why := advice(tail)) is not None:
+            text += f"\n{log.stem}: {why}"
+        if lines := _lines(tail)[-count:]:
+            text += f"\n{log.stem} said last ({log}):\n" + "\n".join(f"  {line}" for line in lines)
+    return text
+
+
+def _tail(log: Path) -> str:
     try:
         with log.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
+            return file.read().decode(errors="replace")
     except OSError:
-        return []
-    return [line for line in map(clean_line, text.split("\n")) if line][-count:]
+        return ""
 
 
-def log_tail(log_dir: Path, name: str, count: int = 12) -> str:
-    """The last lines of a tenant's logs (or one process's), to be put behind a sentence; or nothing."""
-    logs = [log_dir / f"{name}.log", *sorted(log_dir.glob(f"{name}@*.log"))]
-    text = ""
-    for log in logs:
-        if lines := last_lines(log, count):
-            text += f"\n{log.stem} said last ({log}):\n" + "\n".join(f"  {line}" for line in lines)
-    return text
+def _lines(text: str) -> list[str]:
+    return [line for line in map(clean_line, text.split("\n")) if line and _NOISE_RE.match(line) is None]
