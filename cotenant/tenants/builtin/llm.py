@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cotenant.tenants.builtin.runtime import Runtime, prepare
+from cotenant.tenants.builtin.llm_steps import RecordedDecode
+from cotenant.tenants.builtin.runtime import Runtime, prepare, spend_host_time, weights
 from cotenant.tenants.builtin.shapes.blocks import sample_top_k
 from cotenant.tenants.builtin.shapes.decoder_llm import CausalLm, LlmSizes
 
@@ -36,6 +37,11 @@ class Sequence:
     last_token: int = 0
 
     @property
+    def longest(self) -> int:
+        """Tokens that it may grow to."""
+        return len(self.prompt) + self.max_tokens
+
+    @property
     def prefilling(self) -> bool:
         return self.computed < len(self.prompt)
 
@@ -55,11 +61,15 @@ class Counters:
 class LlmEngine:
     """Each step: a token for every sequence that decodes, then prompts by arrival, as far as it goes."""
 
-    def __init__(self, model: CausalLm, sizes: LlmSizes) -> None:
+    def __init__(
+        self, model: CausalLm, sizes: LlmSizes, *, recorded: bool = False, step_overhead_ns: int = 0
+    ) -> None:
         self.model, self.sizes = model, sizes
+        self.step_overhead_ns = step_overhead_ns
         self.counters = Counters()
         self._device = model.head.weight.device
-        self._cache = model.decoder.new_cache(sizes.slots)
+        self._cache = model.decoder.new_cache(sizes.slots, sizes.kv_tokens)
+        self._decode = RecordedDecode(model, self._cache) if recorded else None
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
 
@@ -89,13 +99,14 @@ class LlmEngine:
     def step(self) -> bool:
         """One forward over decoding tokens and a part of the prompts; False when nothing is there to do."""
         self._drop_cancelled()
-        while self._waiting and self._cache.free_slots:
+        while self._waiting and self._cache.fits(self._waiting[0].longest):
             sequence = self._waiting.popleft()
-            sequence.slot = self._cache.acquire()
+            sequence.slot = self._cache.acquire_for(sequence.longest)
             self._running.append(sequence)
         if not self._running:
             return False
         scheduled = self._schedule()
+        spend_host_time(self.step_overhead_ns)
         with torch.inference_mode():
             tokens = self._forward(scheduled)
         self._account(scheduled)
@@ -132,11 +143,15 @@ class LlmEngine:
         for one, width in scheduled:
             inputs += one.prompt[one.computed : one.computed + width] if one.prefilling else [one.last_token]
             last_rows.append(len(inputs) - 1)
-        plan = self._cache.plan([(one.slot, width) for one, width in scheduled])
-        device = self._device
-        logits = self.model(
-            torch.tensor(inputs, device=device), plan, self._cache, torch.tensor(last_rows, device=device)
-        )
+        slots, device = [one.slot for one, _ in scheduled], self._device
+        decoding = not any(one.prefilling for one, _ in scheduled)
+        if self._decode and decoding and self._decode.covers(slots):
+            logits = self._decode(inputs, slots)
+        else:
+            plan = self._cache.plan([(one.slot, width) for one, width in scheduled])
+            logits = self.model(
+                torch.tensor(inputs, device=device), plan, self._cache, torch.tensor(last_rows, device=device)
+            )
         tokens: list[int] = self._sample(logits, [one for one, _ in scheduled]).tolist()
         return tokens
 
@@ -176,6 +191,6 @@ class LlmEngine:
 def build(sizes: LlmSizes, runtime: Runtime) -> LlmEngine:
     """An LLM with random weights; to be called in the thread that steps it."""
     device, dtype = prepare(runtime, sizes.cpu_threads)
-    with device:
-        model = CausalLm(sizes)
-    return LlmEngine(model.to(device=device, dtype=dtype).eval().requires_grad_(False), sizes)
+    with weights(device, dtype):
+        model = CausalLm(sizes).eval().requires_grad_(False)
+    return LlmEngine(model, sizes, recorded=runtime.recorded, step_overhead_ns=runtime.step_overhead_ns or 0)

@@ -22,6 +22,10 @@ class PacketPolicy:
         while True:
             yield self.steady
 
+    def lengths(self) -> list[int]:
+        """Each number of frames that a packet may have, the shorter last ones of an utterance left out."""
+        return sorted({self.first, *self.ramp, self.steady})
+
 
 def parse(text: str) -> PacketPolicy:
     """`{"first": 1, "steady": 4, "ramp": [2, 2]}` -> the policy. Raises UserError that says what is right."""

@@ -6,6 +6,7 @@ or SIGINT, with 70 when its engine broke, with 2 or 5 for what the user or the m
 
 import argparse
 import asyncio
+import dataclasses
 import functools
 import json
 import logging
@@ -20,7 +21,8 @@ from aiohttp import web
 
 from cotenant.errors import CotenantError, CouldNotRun, ExitCode
 from cotenant.tenants.builtin import packets
-from cotenant.tenants.builtin.runtime import Runtime, before_torch
+from cotenant.tenants.builtin.runtime import Runtime, before_torch, explained
+from cotenant.tenants.builtin.shapes import published
 from cotenant.tenants.builtin.step_loop import StepLoop
 
 log = logging.getLogger("cotenant.builtin")
@@ -30,10 +32,14 @@ _STOP_S: Final = 0.6  # of the second that a stop may take
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One kind of server: how its engine is built and the routes that hand requests to it."""
+    """One kind of server: how its engine is built and the routes that hand requests to it.
+
+    `describe` gives what the ready line says of the engine besides.
+    """
 
     build: Callable[[], Any]
     add_routes: Callable[[web.Application, StepLoop[Any]], None]
+    describe: Callable[[Any], dict[str, Any]] = lambda engine: {}
 
 
 def _speech(options: argparse.Namespace, runtime: Runtime) -> Service:
@@ -41,9 +47,33 @@ def _speech(options: argparse.Namespace, runtime: Runtime) -> Service:
     from cotenant.tenants.builtin.shapes import registry
 
     sizes = registry.find(registry.SPEECH, options.shape)
+    if options.voices is not None:
+        sizes = dataclasses.replace(sizes, slots=options.voices)
+    if options.context_frames is not None:
+        sizes = dataclasses.replace(sizes, context_frames=options.context_frames)
     policy = packets.parse(options.packets)
     routes = functools.partial(speech_http.add_routes, packets=policy, model=options.shape)
-    return Service(build=functools.partial(tts.build, sizes, runtime), add_routes=routes)
+    return Service(
+        build=functools.partial(tts.build, sizes, runtime, policy),
+        add_routes=routes,
+        describe=functools.partial(_speed, options, runtime),
+    )
+
+
+def _speed(options: argparse.Namespace, runtime: Runtime, engine: Any) -> dict[str, Any]:
+    """A frame's time as measured when the engine was built, beside the published one."""
+    if engine.frame_ms is None:
+        return {}
+    mode = "graphs" if runtime.recorded else "eager"
+    published_ms = published.published_frame_ms(options.shape, mode)
+    return {
+        "mode": mode,
+        "voices": engine.sizes.slots,
+        "step_overhead_ns": engine.step_overhead_ns,
+        "frame_ms": round(engine.frame_ms, 3),
+        "published_frame_ms": published_ms,
+        "optimistic": published.is_optimistic(engine.frame_ms, published_ms),
+    }
 
 
 def _face(options: argparse.Namespace, runtime: Runtime) -> Service:
@@ -89,10 +119,21 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--packets", default="{}", help='speech: {"first": 1, "steady": 4, "ramp": [2, 2]} in frames'
     )
+    parser.add_argument(
+        "--mode",
+        choices=["graphs", "eager"],
+        help="recorded CUDA graphs (a GPU's default) or single launches",
+    )
+    parser.add_argument("--voices", type=int, help="speech: utterances that step together at most")
+    parser.add_argument(
+        "--context-frames", type=int, help="speech: frames decoded again before each packet; else none is"
+    )
+    parser.add_argument("--step-overhead", type=int, help="ns of host time that each step spends besides")
     parser.add_argument("--seed", type=int, default=7, help="of the weights and the sampling")
     options = parser.parse_args(arguments)
-    if options.threads is not None and options.threads < 1:
-        parser.error("--threads must be at least 1")
+    for name, least in (("threads", 1), ("voices", 1), ("context_frames", 0), ("step_overhead", 0)):
+        if (value := getattr(options, name)) is not None and value < least:
+            parser.error(f"--{name.replace('_', '-')} must be at least {least}")
     if not 0 <= options.port <= 65535:
         parser.error("--port must be from 0 to 65535")
     return options
@@ -130,6 +171,11 @@ async def serve(options: argparse.Namespace, service: Service) -> int:
         events.call_soon_threadsafe(built.set)
 
     def broke(error: BaseException) -> None:
+        error = explained(error)
+        if isinstance(error, CotenantError):
+            log.error("%s", error)
+            events.call_soon_threadsafe(end, int(error.exit_code))
+            return
         log.error("the engine broke", exc_info=error)
         events.call_soon_threadsafe(end, int(ExitCode.OUR_FAULT))
 
@@ -153,20 +199,21 @@ async def serve(options: argparse.Namespace, service: Service) -> int:
         raise CouldNotRun(
             f"port {options.port} cannot be used ({error.strerror}); --port 0 takes a free one"
         ) from error
-    _say_ready(options, runner.addresses[0][1])
+    _say_ready(options, runner.addresses[0][1], service.describe(loop.engine))
     code = await ended
     await runner.cleanup()
     loop.stop(_STOP_S)
     return code
 
 
-def _say_ready(options: argparse.Namespace, port: int) -> None:
+def _say_ready(options: argparse.Namespace, port: int, more: dict[str, Any]) -> None:
     line = {
         "ready": True,
         "kind": options.kind,
         "url": f"http://{options.host}:{port}",
         "shape": options.shape,
         "pid": os.getpid(),
+        **more,
     }
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
@@ -177,7 +224,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     before_torch()
-    runtime = Runtime(device=options.device, threads=options.threads, seed=options.seed)
+    runtime = Runtime(
+        device=options.device,
+        threads=options.threads,
+        seed=options.seed,
+        mode=options.mode,
+        step_overhead_ns=options.step_overhead,
+    )
     try:
         return asyncio.run(serve(options, KINDS[options.kind](options, runtime)))
     except CotenantError as error:

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 
-from cotenant.tenants.builtin.runtime import Runtime, prepare
+from cotenant.tenants.builtin.head_steps import HeadModel, RecordedSteps, Steps
+from cotenant.tenants.builtin.runtime import Runtime, prepare, spend_host_time, weights
 from cotenant.tenants.builtin.shapes.ditto import (
     AHEAD_SAMPLES,
     CHUNK_SAMPLES,
@@ -19,11 +20,8 @@ from cotenant.tenants.builtin.shapes.ditto import (
     PAST_SAMPLES,
     SAMPLE_RATE_HZ,
     WINDOW_SAMPLES,
-    AudioEncoder,
     HeadSizes,
-    MotionModel,
 )
-from cotenant.tenants.builtin.shapes.portrait import FrameDecoder, Stitcher, Warp
 from cotenant.units import NS_PER_S
 
 Samples = NDArray[np.int16]
@@ -48,10 +46,11 @@ class Session:
     fps: int
     send: Callable[[Frame | int], None]
     cancelled: bool = False
+    clip_samples: int = CHUNK_SAMPLES
     audio: Samples = field(default_factory=lambda: np.zeros(PAST_SAMPLES, np.int16))
     received: int = 0
     total_samples: int | None = None
-    chunks: int = 0
+    clips: int = 0
     sent: int = 0
     features: Tensor | None = None
     shown: Tensor | None = None
@@ -62,36 +61,24 @@ class Session:
         return -(-samples * self.fps // SAMPLE_RATE_HZ)
 
     @property
-    def chunk_ready(self) -> bool:
-        """Whether all audio that the next run of the audio encoder sees is there."""
+    def clip_ready(self) -> bool:
+        """Whether all audio that the next clip's runs of the audio encoder see is there."""
         if self.total_samples is not None:
-            return self.chunks * CHUNK_SAMPLES < self.total_samples
-        return self.received >= (self.chunks + 1) * CHUNK_SAMPLES + AHEAD_SAMPLES
-
-
-class HeadModel(nn.Module):
-    """The head's parts."""
-
-    def __init__(self, sizes: HeadSizes) -> None:
-        super().__init__()
-        self.sizes = sizes
-        self.encoder = AudioEncoder(sizes.audio)
-        self.motion = MotionModel(sizes.motion, sizes.audio.feature)
-        self.stitcher = Stitcher(sizes.motion.motion, sizes.portrait.key_points)
-        self.warp = Warp(sizes.portrait)
-        self.decoder = FrameDecoder(sizes.portrait)
+            return self.clips * self.clip_samples < self.total_samples
+        return self.received >= (self.clips + 1) * self.clip_samples + AHEAD_SAMPLES
 
 
 class HeadEngine:
     """Sessions take turns, one piece of work each: a clip's features and motion, or one frame.
 
-    A clip is what one run of the audio encoder (200 ms) covers. Its work begins when its audio and the
-    encoder's look-ahead have arrived; its frames then follow one another, a burst as Ditto makes it.
+    A clip is what one run of the audio encoder (200 ms) covers, or a few. Its work begins when its audio and
+    the encoder's look-ahead have arrived; its frames then follow one another, a burst as Ditto makes it.
     """
 
-    def __init__(self, model: HeadModel) -> None:
+    def __init__(self, model: HeadModel, *, recorded: bool = False, step_overhead_ns: int = 0) -> None:
         self.model, self.sizes = model, model.sizes
-        self._like = model.warp.volume
+        self.step_overhead_ns = step_overhead_ns
+        self._steps = RecordedSteps(model) if recorded else Steps(model)
         self._sessions: deque[Session] = deque()
 
     @property
@@ -100,9 +87,8 @@ class HeadEngine:
 
     def add(self, session: Session) -> None:
         """Begins a session whose audio comes by `feed`."""
-        motion = self.sizes.motion
-        session.features = torch.zeros(motion.window, self.sizes.audio.feature).to(self._like)
-        session.shown = torch.zeros(motion.window, motion.motion).to(self._like)
+        session.clip_samples = self.sizes.clip_chunks * CHUNK_SAMPLES
+        session.features, session.shown = self._steps.blank()
         self._sessions.append(session)
 
     def feed(self, session: Session, samples: Samples) -> None:
@@ -113,7 +99,9 @@ class HeadEngine:
     def end(self, session: Session) -> None:
         """No more audio: what is left is flushed, with silence after it."""
         session.total_samples = session.received
-        session.audio = np.concatenate((session.audio, np.zeros(WINDOW_SAMPLES, np.int16)))
+        session.audio = np.concatenate(
+            (session.audio, np.zeros(session.clip_samples + WINDOW_SAMPLES, np.int16))
+        )
 
     def step(self) -> bool:
         """One piece of work for the next session that has any; False if none has."""
@@ -132,7 +120,7 @@ class HeadEngine:
         if session.due:
             self._render(session, *session.due.popleft())
             return True
-        if session.chunk_ready:
+        if session.clip_ready:
             self._move(session)
             return True
         if session.total_samples is not None:
@@ -141,38 +129,51 @@ class HeadEngine:
         return False
 
     def _move(self, session: Session) -> None:
-        """The features of the next 200 ms and the motion of its frames."""
+        """The features of the next clip and the motion of its frames."""
         assert session.features is not None
         assert session.shown is not None
-        window = torch.from_numpy(session.audio[:WINDOW_SAMPLES].astype(np.float32) / 32768).to(self._like)
-        features = self.model.encoder(window.unsqueeze(0))
-        session.features = torch.cat((session.features[FEATURES_PER_CHUNK:], features))
-        moved = self.model.motion(session.features, session.shown[FEATURES_PER_CHUNK:])
-        session.shown = torch.cat((session.shown[FEATURES_PER_CHUNK:], moved))
+        spend_host_time(self.step_overhead_ns)
+        features = [session.features]
+        for start in range(0, session.clip_samples, CHUNK_SAMPLES):
+            window = session.audio[start : start + WINDOW_SAMPLES].astype(np.float32) / 32768
+            features.append(self._steps.encode(torch.from_numpy(window)))
+        new = session.clip_samples // CHUNK_SAMPLES * FEATURES_PER_CHUNK
+        session.features = torch.cat(features)[new:]
+        moved = self._steps.move(session.features, session.shown[new:])
+        session.shown = torch.cat((session.shown[new:], moved))
         session.due.extend(self._due_frames(session, moved))
-        session.audio = session.audio[CHUNK_SAMPLES:]
-        session.chunks += 1
+        session.audio = session.audio[session.clip_samples :]
+        session.clips += 1
 
     def _due_frames(self, session: Session, moved: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The frames of this clip with the motion nearest to their time (25 a second; one each at 25 fps)."""
-        start, end = session.chunks * CHUNK_SAMPLES, (session.chunks + 1) * CHUNK_SAMPLES
+        start, end = session.clips * session.clip_samples, (session.clips + 1) * session.clip_samples
         last = session.frames_before(min(end, session.total_samples or end))
         for index in range(session.frames_before(start), last):
             at = index * SAMPLE_RATE_HZ // session.fps - start
             yield index, moved[at * FEATURES_PER_CHUNK // CHUNK_SAMPLES]
 
     def _render(self, session: Session, index: int, motion: Tensor) -> None:
-        driving = self.model.stitcher(motion)
-        picture = self.model.decoder(self.model.warp(self.model.stitcher.source, driving)).cpu().numpy()
+        picture = self._steps.picture(motion).cpu().numpy()
         out = io.BytesIO()
         Image.fromarray(picture).save(out, "JPEG", quality=self.sizes.portrait.jpeg_quality)
         session.sent += 1
         session.send(Frame(index=index, media_time_ns=index * NS_PER_S // session.fps, jpeg=out.getvalue()))
 
 
-def build(sizes: HeadSizes, runtime: Runtime) -> HeadEngine:
-    """A head with random weights; to be called in the thread that steps it."""
-    device, dtype = prepare(runtime, sizes.cpu_threads)
-    with device:
-        model = HeadModel(sizes)
-    return HeadEngine(model.to(device=device, dtype=dtype).eval().requires_grad_(False))
+def build(sizes: HeadSizes, runtime: Runtime, *, channels_last: bool = True) -> HeadEngine:
+    """A head with random weights; to be called in the thread that steps it.
+
+    On a GPU the audio's and the motion's parts are in 32-bit floats and the picture's in half precision, as
+    Ditto's engines are; `channels_last` is the picture's memory order there.
+    """
+    device, dtype = prepare(runtime, sizes.cpu_threads, half="float16")
+    with weights(device, torch.float32):
+        model = HeadModel(sizes, dtype).eval().requires_grad_(False)
+    if device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+        if channels_last:
+            model.warp.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            model.warp.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+            model.decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return HeadEngine(model, recorded=runtime.recorded, step_overhead_ns=runtime.step_overhead_ns or 0)

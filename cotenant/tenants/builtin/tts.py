@@ -1,19 +1,20 @@
 """The voice's engine: utterances step together, a codec frame (80 ms) each, and go out in packets."""
 
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cotenant.tenants.builtin.packets import PacketPolicy
 from cotenant.tenants.builtin.recordings import Samples
-from cotenant.tenants.builtin.runtime import Runtime, prepare
+from cotenant.tenants.builtin.runtime import Runtime, prepare, spend_host_time, weights
 from cotenant.tenants.builtin.shapes.blocks import sample_top_k
-from cotenant.tenants.builtin.shapes.codec import CodecDecoder
-from cotenant.tenants.builtin.shapes.qwen3_tts import CodePredictor, Talker, TtsSizes, text_tokens
+from cotenant.tenants.builtin.shapes.qwen3_tts import TtsSizes, text_tokens
+from cotenant.tenants.builtin.tts_steps import RecordedSteps, Steps, TtsModel
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,26 +40,26 @@ class Utterance:
     next_input: Tensor | None = None
 
 
-class TtsModel(nn.Module):
-    """The voice's three parts."""
-
-    def __init__(self, sizes: TtsSizes) -> None:
-        super().__init__()
-        self.sizes = sizes
-        self.talker = Talker(sizes.talker, sizes.frames)
-        self.predictor = CodePredictor(sizes.predictor, sizes.talker.decoder.hidden, sizes.slots)
-        self.decoder = CodecDecoder(sizes.codec)
-        self.pad = nn.Parameter(torch.zeros(sizes.talker.decoder.hidden))
-
-
 class TtsEngine:
     """Steps all utterances together. Frames are made as fast as they can be: nothing is paced."""
 
-    def __init__(self, model: TtsModel) -> None:
+    def __init__(
+        self,
+        model: TtsModel,
+        *,
+        recorded: bool = False,
+        packet_frames: Iterable[int] = (),
+        step_overhead_ns: int = 0,
+    ) -> None:
         self.model, self.sizes = model, model.sizes
         self.samples_per_frame = model.sizes.codec.samples_per_frame
+        self.step_overhead_ns = step_overhead_ns
+        self.frame_ms: float | None = None
         self._device = model.pad.device
         self._cache = model.talker.decoder.new_cache(self.sizes.slots)
+        self._steps = (
+            RecordedSteps(model, self._cache, packet_frames) if recorded else Steps(model, self._cache)
+        )
         self._waiting: deque[Utterance] = deque()
         self._running: list[Utterance] = []
 
@@ -70,6 +71,11 @@ class TtsEngine:
     def frames_limit(self) -> int:
         """The longest utterance that fits beside its prompt."""
         return self.sizes.frames - self.sizes.role_tokens - 1
+
+    def wait_for_device(self) -> None:
+        """Returns when all that was launched is done."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
 
     def add(self, utterance: Utterance) -> None:
         """Queues an utterance; it starts at the next step that has a free slot."""
@@ -112,34 +118,43 @@ class TtsEngine:
         utterance.slot = self._cache.acquire()
         talker(prompt[:-1], self._cache.plan([(utterance.slot, len(prompt) - 1)]), self._cache)
         utterance.next_input = prompt[-1]
+        self._steps.begin(utterance.slot)
         self._running.append(utterance)
         self._running.sort(key=lambda one: one.slot)
 
     def _make_frames(self) -> None:
         model, sizes = self.model, self.sizes
         inputs = torch.stack([one.next_input for one in self._running if one.next_input is not None])
-        hidden = model.talker(inputs, self._cache.plan([(one.slot, 1) for one in self._running]), self._cache)
-        drawn = sample_top_k(model.talker.head(hidden), sizes.top_k, sizes.temperature)
+        hidden, logits = self._steps.talk(inputs, [one.slot for one in self._running])
+        drawn = sample_top_k(logits, sizes.top_k, sizes.temperature)
         # The host must see code 0 before it goes on, as an engine must to know whether the utterance ended.
         code0 = torch.tensor(drawn.tolist(), device=self._device)
+        spend_host_time(self.step_overhead_ns)
         embedded = model.talker.code_embedding(code0)
-        further, total = model.predictor(hidden, embedded, sizes.top_k, sizes.temperature)
+        further, total = self._steps.predict(hidden, embedded)
         codes = torch.cat((code0.unsqueeze(1), further), dim=1)
-        summed = embedded + total
+        texts = [one.text_left.popleft() if one.text_left else model.pad for one in self._running]
+        following = embedded + total + torch.stack(texts)
         for row, one in enumerate(self._running):
             one.codes.append(codes[row])
             one.made += 1
-            one.next_input = summed[row] + (one.text_left.popleft() if one.text_left else model.pad)
+            one.next_input = following[row]
 
     def _send_packets(self) -> None:
-        """Decodes what is due, packets of one length together, each with its context to the left."""
+        """Decodes what is due, packets of one length together."""
         due = [one for one in self._running if one.made == one.due]
+        context = self.sizes.context_frames
         groups: dict[int, list[Utterance]] = {}
         for one in due:
-            first = max(0, one.sent - self.sizes.context_frames)
+            first = one.sent if context is None else max(0, one.sent - context)
             groups.setdefault(one.made - first, []).append(one)
         for length, group in groups.items():
-            decoded = self.model.decoder(torch.stack([torch.stack(one.codes[-length:]) for one in group]))
+            codes = torch.stack([torch.stack(one.codes[-length:]) for one in group])
+            if context is None:
+                slots, sent = [one.slot for one in group], [one.sent for one in group]
+                decoded = self._steps.decode_next(codes, slots, sent)
+            else:
+                decoded = self.model.decoder(codes)
             decoded.cpu()  # the samples come to the host, as a server's would
         for one in due:
             start, end = one.sent * self.samples_per_frame, one.made * self.samples_per_frame
@@ -150,12 +165,66 @@ class TtsEngine:
                 self._finish(one)
             else:
                 one.due = min(one.made + next(one.sizes), one.frames)
-                one.codes = list(islice(reversed(one.codes), self.sizes.context_frames))[::-1]
+                one.codes = one.codes[-context:] if context else []
 
 
-def build(sizes: TtsSizes, runtime: Runtime) -> TtsEngine:
-    """A voice with random weights; to be called in the thread that steps it."""
+def build(sizes: TtsSizes, runtime: Runtime, packets: PacketPolicy | None = None) -> TtsEngine:
+    """A voice with random weights; to be called in the thread that steps it.
+
+    `packets` are those that answers will have: where calls are recorded, theirs are too. On a GPU the engine
+    is warmed and its `frame_ms` measured.
+    """
     device, dtype = prepare(runtime, sizes.cpu_threads)
-    with device:
-        model = TtsModel(sizes)
-    return TtsEngine(model.to(device=device, dtype=dtype).eval().requires_grad_(False))
+    with weights(device, dtype):
+        model = TtsModel(sizes).eval().requires_grad_(False)
+    overhead_ns = runtime.step_overhead_ns
+    policy = packets or PacketPolicy()
+    engine = TtsEngine(
+        model,
+        recorded=runtime.recorded,
+        packet_frames=policy.lengths(),
+        step_overhead_ns=sizes.step_overhead_ns if overhead_ns is None else overhead_ns,
+    )
+    if device.type == "cuda":
+        speak_once(engine, policy)
+        engine.frame_ms = measure_frame_ms(engine)
+    return engine
+
+
+def speak_once(engine: TtsEngine, packets: PacketPolicy) -> None:
+    """An utterance with every length of packet twice and one that ends short, so that nothing is cold."""
+    frames = 2 * sum(packets.lengths()) + 1
+    samples = np.zeros(frames * engine.samples_per_frame, np.int16)
+    engine.add(Utterance(text="one, two", samples=samples, packets=packets, send=lambda packet: None))
+    while engine.step():
+        pass
+
+
+def measure_frame_ms(engine: TtsEngine, *, utterances: int = 1, warm: int = 4, frames: int = 32) -> float:
+    """Mean wall time of a frame's step, in ms: talker, code 0 on the host, predictor, no packets.
+
+    To be called in the engine's thread while it serves nobody. The figure stands beside a published one
+    (`published`), so it is of a step and holds no codec.
+    """
+    total = warm + frames
+    samples = np.zeros((total + 1) * engine.samples_per_frame, np.int16)
+    never = PacketPolicy(first=total + 1)
+    made = [
+        Utterance(text="a sentence of ordinary length, said twice", samples=samples, packets=never,
+                  send=lambda packet: None)
+        for _ in range(utterances)
+    ]  # fmt: skip
+    for one in made:
+        engine.add(one)
+    for _ in range(warm):
+        engine.step()
+    engine.wait_for_device()
+    began_ns = time.perf_counter_ns()
+    for _ in range(frames):
+        engine.step()
+    engine.wait_for_device()
+    took_ns = time.perf_counter_ns() - began_ns
+    for one in made:
+        one.cancelled = True
+    engine.step()
+    return took_ns / frames / 1e6

@@ -7,11 +7,17 @@ import torch.nn.functional as fn
 from torch import Tensor, nn
 
 from cotenant.tenants.builtin.shapes.kv_cache import KvCache, Plan, Span
+from cotenant.tenants.builtin.shapes.moe import Experts, ExpertSizes
+from cotenant.tenants.builtin.shapes.paged_cache import PagedKvCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderSizes:
-    """Sizes of a decoder-only transformer, in the words of the usual `config.json`."""
+    """Sizes of a decoder-only transformer, in the words of the usual `config.json`.
+
+    `mrope` gives the rotary pairs that belong to each of three position axes (Qwen's multimodal form, here
+    interleaved); None has one axis. With `experts`, each layer's feed-forward is a mixture of experts.
+    """
 
     layers: int
     hidden: int
@@ -21,6 +27,8 @@ class DecoderSizes:
     head_dim: int
     rope_theta: float = 1e6
     qk_norm: bool = True
+    mrope: tuple[int, int, int] | None = None
+    experts: ExpertSizes | None = None
 
 
 class RmsNorm(nn.Module):
@@ -31,6 +39,8 @@ class RmsNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(shape))
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.is_cuda and self.weight.dim() == 1:
+            return fn.rms_norm(x, (x.shape[-1],), self.weight, 1e-6)
         if x.is_cuda:
             return fn.rms_norm(x, (x.shape[-1],), None, 1e-6) * self.weight
         # On a CPU the library's own form costs three times these calls for the few rows of a step.
@@ -51,17 +61,46 @@ class SwiGlu(nn.Module):
         return out
 
 
+def rope_frequencies(head_dim: int, theta: float, device: torch.device | None = None) -> Tensor:
+    """(head_dim / 2,) radians a position of each rotary pair."""
+    pairs = torch.arange(0, head_dim, 2, dtype=torch.float32, device=device)
+    return torch.pow(theta, -pairs / head_dim)
+
+
 def rope_table(positions: int, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
     """Cosines and sines, each (positions, head_dim), of rotary embeddings (Su et al., arXiv 2104.09864)."""
-    frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
-    angle = torch.outer(torch.arange(positions, dtype=torch.float32), frequency).repeat(1, 2)
+    frequencies = rope_frequencies(head_dim, theta)
+    angle = torch.outer(torch.arange(positions, dtype=torch.float32), frequencies).repeat(1, 2)
     return angle.cos(), angle.sin()
+
+
+def mrope_axis(pairs: tuple[int, int, int], head_dim: int) -> Tensor:
+    """(head_dim,): which of three position axes turns each element; axes 1 and 2 take every third pair."""
+    axis = torch.zeros(head_dim // 2, dtype=torch.int64)
+    for number in (1, 2):
+        axis[number : 3 * pairs[number] : 3] = number
+    return axis.repeat(2)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turns each pair (i, i + half) of the last axis by its position's angle."""
     half = x.shape[-1] // 2
     return x * cos + torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin
+
+
+def causal_attention(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """(n, heads, width, d) of the newest tokens over (n, kv_heads, kv_len, d): row i sees all up to itself.
+
+    On CUDA the flash kernel is called by name: it aligns a causal mask to the lower right and shares key
+    heads among query heads, while torch's front would build and read the mask.
+    """
+    if q.is_cuda:
+        flash: Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, keys, values, 0.0, True)[0]
+        return flash
+    width, kv_len, group = q.shape[2], keys.shape[2], q.shape[1] // keys.shape[1]
+    seen = torch.ones(width, kv_len, dtype=torch.bool, device=q.device).tril(kv_len - width)
+    keys, values = (part.repeat_interleave(group, dim=1) for part in (keys, values))
+    return fn.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
 
 
 class Attention(nn.Module):
@@ -93,12 +132,16 @@ class Attention(nn.Module):
         rows, n, width = slice(span.row, span.row + span.count * span.width), span.count, span.width
         shape = (n, width, self.kv_heads, self.head_dim)
         keys, values = cache.extend(layer, span, k[rows].view(shape), v[rows].view(shape))
+        if span.causal:
+            queries = q[rows].view(n, width, self.heads, self.head_dim).transpose(1, 2)
+            out = causal_attention(queries, keys, values)
+            return out.transpose(1, 2).reshape(n * width, self.heads * self.head_dim)
         group = self.heads // self.kv_heads
         queries = q[rows].view(n, width, self.kv_heads, group, self.head_dim).permute(0, 2, 3, 1, 4)
         queries = queries.reshape(n, self.kv_heads, group * width, self.head_dim)
         mask = None
         if span.mask is not None:
-            mask = span.mask.repeat(1, group, 1).unsqueeze(1)
+            mask = span.mask.unsqueeze(1).expand(-1, group, -1, -1).reshape(n, 1, group * width, -1)
         out = fn.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
         out = out.view(n, self.kv_heads, group, width, self.head_dim).permute(0, 3, 1, 2, 4)
         return out.reshape(n * width, self.heads * self.head_dim)
@@ -110,7 +153,12 @@ class DecoderLayer(nn.Module):
     def __init__(self, sizes: DecoderSizes) -> None:
         super().__init__()
         self.attention_norm, self.attention = RmsNorm(sizes.hidden), Attention(sizes)
-        self.mlp_norm, self.mlp = RmsNorm(sizes.hidden), SwiGlu(sizes.hidden, sizes.intermediate)
+        self.mlp_norm = RmsNorm(sizes.hidden)
+        self.mlp = (
+            SwiGlu(sizes.hidden, sizes.intermediate)
+            if sizes.experts is None
+            else Experts(sizes.hidden, sizes.experts)
+        )
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, plan: Plan, cache: KvCache, layer: int) -> Tensor:
         x = x + self.attention(self.attention_norm(x), cos, sin, plan, cache, layer)
@@ -123,24 +171,46 @@ class Decoder(nn.Module):
 
     cos: Tensor
     sin: Tensor
+    axis: Tensor
 
     def __init__(self, sizes: DecoderSizes, positions: int) -> None:
         super().__init__()
         self.sizes = sizes
         self.layers = nn.ModuleList(DecoderLayer(sizes) for _ in range(sizes.layers))
         self.norm = RmsNorm(sizes.hidden)
-        cos, sin = rope_table(positions, sizes.head_dim, sizes.rope_theta)
-        self.register_buffer("cos", cos.unsqueeze(1), persistent=False)
-        self.register_buffer("sin", sin.unsqueeze(1), persistent=False)
+        tables = rope_table(positions, sizes.head_dim, sizes.rope_theta)
+        for name, table in zip(("cos", "sin"), tables, strict=True):
+            table = table.to(torch.get_default_dtype()).unsqueeze(1)
+            self.register_buffer(name, table, persistent=False)
+        if sizes.mrope is not None:
+            self.register_buffer("axis", mrope_axis(sizes.mrope, sizes.head_dim), persistent=False)
 
-    def new_cache(self, slots: int) -> KvCache:
-        """An empty cache for `slots` sequences of this decoder, on its device and in its precision."""
+    def new_cache(self, slots: int, tokens: int | None = None) -> KvCache:
+        """An empty cache for `slots` sequences of this decoder, on its device and in its precision.
+
+        With `tokens`, they share that many in pages; else each slot has room for a whole sequence.
+        """
         sizes, capacity = self.sizes, self.cos.shape[0]
-        return KvCache(sizes.layers, slots, sizes.kv_heads, capacity, sizes.head_dim, like=self.cos)
+        shape = (sizes.layers, slots, sizes.kv_heads, capacity, sizes.head_dim)
+        if tokens is not None:
+            return PagedKvCache(*shape, tokens, like=self.cos)
+        return KvCache(*shape, like=self.cos)
+
+    def rotations(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of (rows,) positions, each (rows, 1, head_dim).
+
+        With `mrope` all three axes are looked up and chosen from by pair, as for text: they are equal.
+        """
+        if self.sizes.mrope is None:
+            return self.cos[positions], self.sin[positions]
+        axes = positions.expand(3, -1)
+        cos, sin = (table[axes].gather(0, self.axis.expand(1, len(positions), 1, -1))[0]
+                    for table in (self.cos, self.sin))  # fmt: skip
+        return cos, sin
 
     def forward(self, x: Tensor, plan: Plan, cache: KvCache) -> Tensor:
         """(rows, hidden) -> (rows, hidden); the cache grows by the plan's tokens."""
-        cos, sin = self.cos[plan.positions], self.sin[plan.positions]
+        cos, sin = self.rotations(plan.positions)
         for index, layer in enumerate(self.layers):
             x = layer(x, cos, sin, plan, cache, index)
         cache.commit(plan)

@@ -10,13 +10,17 @@ from cotenant.tenants.builtin.shapes.kv_cache import KvCache, Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSizes:
-    """A model and its engine: `slots` sequences at once, `step_tokens` new tokens a step at most."""
+    """A model and its engine: `slots` sequences at once, `step_tokens` new tokens a step at most.
+
+    The sequences share `kv_tokens` of cache in pages; None gives each slot a whole `context`.
+    """
 
     decoder: DecoderSizes
     vocabulary: int
     context: int
     slots: int
     step_tokens: int
+    kv_tokens: int | None = None
     top_k: int = 50
     cpu_threads: int = 2
 

@@ -13,8 +13,8 @@ class Span:
     """`count` neighbouring slots that each get `width` new tokens in this step: rows `row` and on.
 
     `starts` are the slots' lengths before the step, `kv_len` the longest after it. `mask` is (count, width,
-    kv_len), 0 or -inf, or None when every row may see all of it. `index` holds slots and positions where
-    the starts differ.
+    kv_len), 0 or -inf, or None when every row may see all of it, or when `causal` says that row i sees all
+    but the last width - 1 - i. `index` holds slots and positions where the starts differ.
     """
 
     row: int
@@ -25,6 +25,7 @@ class Span:
     kv_len: int
     mask: Tensor | None
     index: tuple[Tensor, Tensor] | None
+    causal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,15 @@ def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
 
 
 class KvCache:
-    """Keys and values by slot. A slot's pages are first touched when its sequence grows into them."""
+    """Keys and values by slot. A slot's pages are first touched when its sequence grows into them.
+
+    `causal_from`: spans of this many new tokens carry no mask (it would be larger than the keys); None for
+    never. `join_within`: sequences whose lengths differ by more attend in calls of their own, so that a
+    short one is not padded to a long one's length; None joins all.
+    """
+
+    causal_from: int | None = None
+    join_within: int | None = None
 
     def __init__(
         self, layers: int, slots: int, kv_heads: int, capacity: int, head_dim: int, *, like: Tensor
@@ -54,6 +63,8 @@ class KvCache:
         self.capacity = capacity
         self.lengths = [0] * slots
         self._free = list(range(slots))
+        if like.is_cuda:
+            self.causal_from = 64
 
     @property
     def free_slots(self) -> int:
@@ -70,6 +81,14 @@ class KvCache:
         slot = min(self._free)
         self._free.remove(slot)
         return slot
+
+    def fits(self, tokens: int) -> bool:
+        """Whether a sequence that may grow to this length can begin: a slot holds a whole capacity."""
+        return self.free_slots > 0 and tokens <= self.capacity
+
+    def acquire_for(self, tokens: int) -> int:
+        """A slot for a sequence that may grow to this length."""
+        return self.acquire()
 
     def release(self, slot: int) -> None:
         """Gives a slot back; what it held is forgotten."""
@@ -101,8 +120,11 @@ class KvCache:
 
     def _joins(self, run: list[tuple[int, int]], slot: int, width: int) -> bool:
         last, last_width = run[-1]
-        same = width == 1 or self.lengths[slot] == self.lengths[last]
-        return slot == last + 1 and width == last_width and same
+        gap = abs(self.lengths[slot] - self.lengths[run[0][0]])
+        if width > 1 and self.lengths[slot] != self.lengths[last]:
+            return False
+        near = self.join_within is None or gap <= self.join_within
+        return slot == last + 1 and width == last_width and near
 
     def _span(self, row: int, run: list[tuple[int, int]]) -> Span:
         width = run[0][1]
@@ -111,7 +133,8 @@ class KvCache:
         ragged = len(set(starts)) > 1
         like = self.keys[0]
         mask = index = None
-        if ragged or width > 1:
+        causal = width > 1 and self.causal_from is not None and width >= self.causal_from
+        if (ragged or width > 1) and not causal:
             first = torch.tensor(starts, device=like.device).view(-1, 1, 1)
             last_seen = first + torch.arange(width, device=like.device).view(1, -1, 1)
             hidden = torch.arange(kv_len, device=like.device).view(1, 1, -1) > last_seen
@@ -129,7 +152,30 @@ class KvCache:
             kv_len=kv_len,
             mask=mask,
             index=index,
+            causal=causal,
         )
+
+    def fixed_plan(self, positions: Tensor, kv_len: int) -> Plan:
+        """One token at `positions` (count,) of each of the first `count` slots; keys up to `kv_len` are read.
+
+        Its shapes do not depend on the sequences, and it is made on the device alone, so a CUDA graph can
+        hold it. The lengths do not grow by `commit`: the caller counts (`grow`).
+        """
+        count = positions.shape[0]
+        like = self.keys[0]
+        hidden = torch.arange(kv_len, device=like.device) > positions.view(-1, 1, 1)
+        mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
+        mask.masked_fill_(hidden, float("-inf"))
+        index = (torch.arange(count, device=like.device), positions)
+        span = Span(
+            row=0, slot=0, count=count, width=1, starts=(), kv_len=kv_len, mask=mask, index=index
+        )  # fmt: skip
+        return Plan(positions=positions, spans=(span,))
+
+    def grow(self, slots: Sequence[int]) -> None:
+        """Counts the token that a step by `fixed_plan` stored for each of these slots."""
+        for slot in slots:
+            self.lengths[slot] += 1
 
     def extend(self, layer: int, span: Span, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Stores a span's new (count, width, kv_heads, head_dim); returns its keys and values as views.

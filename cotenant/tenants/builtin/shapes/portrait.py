@@ -11,10 +11,17 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor, nn
 
+from cotenant.tenants.builtin.shapes.hourglass import Hourglass
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortraitSizes:
-    """Sizes of the warp and the decoder; the picture has `grid` * 2^`doublings` pixels a side."""
+    """Sizes of the warp and the decoder; the picture has `grid` * 2^`doublings` pixels a side.
+
+    `hourglass_levels` 0 has two levels of convolutions in the dense motion network instead of LivePortrait's
+    hourglass, its 7-cell mask and its occlusion map. `widths` are the decoder's: of the middle, then after
+    each doubling but the last; empty is `channels`, halved each time. `shortcut_spade` normalises shortcuts.
+    """
 
     key_points: int
     volume_channels: int
@@ -25,6 +32,11 @@ class PortraitSizes:
     spade_hidden: int
     middle_blocks: int
     doublings: int
+    compressed: int = 1
+    hourglass_levels: int = 0
+    hourglass_most: int = 1024
+    widths: tuple[int, ...] = ()
+    shortcut_spade: bool = False
     jpeg_quality: int = 80
 
     @property
@@ -47,23 +59,51 @@ class Stitcher(nn.Module):
         return self.source + 0.1 * torch.tanh(self.net(motion)).view(-1, 3)
 
 
-class DenseMotion(nn.Module):
-    """Source and driving key points -> whence each cell of the volume comes: (1, depth, grid, grid, 3)."""
+def sampled(volume: Tensor, flow: Tensor) -> Tensor:
+    """`volume` at the places that `flow` names, in 32-bit floats whatever the rest is in."""
+    return fn.grid_sample(volume.float(), flow.float(), align_corners=False).to(volume.dtype)
 
-    def __init__(self, sizes: PortraitSizes) -> None:
+
+class SmallMotionNet(nn.Module):
+    """(1, inputs, depth, grid, grid) -> features as large: two levels of convolutions."""
+
+    def __init__(self, inputs: int, wide: int) -> None:
         super().__init__()
-        inputs, wide = 2 * (sizes.key_points + 1), sizes.dense_channels
-        self.squeeze = nn.Conv3d(sizes.volume_channels, 1, 1)
         self.down = nn.Conv3d(inputs, wide, 3, padding=1)
         self.deep = nn.Conv3d(wide, 2 * wide, 3, padding=1)
         self.up = nn.Conv3d(2 * wide, wide, 3, padding=1)
-        self.mask = nn.Conv3d(wide + inputs, sizes.key_points + 1, 3, padding=1)
+        self.outputs = wide + inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        half = fn.avg_pool3d(fn.relu(self.down(x)), (1, 2, 2))
+        deep = fn.interpolate(fn.relu(self.deep(half)), scale_factor=(1.0, 2.0, 2.0))
+        return torch.cat((fn.relu(self.up(deep)), x), dim=1)
+
+
+class DenseMotion(nn.Module):
+    """Source and driving key points -> whence each cell of the volume comes: (1, depth, grid, grid, 3).
+
+    With an hourglass there is also how much of each column is seen: (1, 1, grid, grid).
+    """
+
+    def __init__(self, sizes: PortraitSizes) -> None:
+        super().__init__()
+        inputs, levels = (1 + sizes.compressed) * (sizes.key_points + 1), sizes.hourglass_levels
+        self.squeeze = nn.Conv3d(sizes.volume_channels, sizes.compressed, 1)
+        self.net = (
+            Hourglass(inputs, sizes.dense_channels, sizes.hourglass_most, levels)
+            if levels
+            else SmallMotionNet(inputs, sizes.dense_channels)
+        )
+        mask = 7 if levels else 3
+        self.mask = nn.Conv3d(self.net.outputs, sizes.key_points + 1, mask, padding=mask // 2)
+        self.seen = nn.Conv2d(self.net.outputs * sizes.depth, 1, 7, padding=3) if levels else None
         axes = [torch.linspace(-1, 1, size) for size in (sizes.depth, sizes.grid, sizes.grid)]
         z, y, x = torch.meshgrid(*axes, indexing="ij")
         self.cells: Tensor
         self.register_buffer("cells", torch.stack((x, y, z), dim=-1), persistent=False)
 
-    def forward(self, volume: Tensor, source: Tensor, driving: Tensor) -> Tensor:
+    def forward(self, volume: Tensor, source: Tensor, driving: Tensor) -> tuple[Tensor, Tensor | None]:
         count = source.shape[0]
 
         def heat(points: Tensor) -> Tensor:
@@ -72,16 +112,14 @@ class DenseMotion(nn.Module):
 
         moved = self.cells + (source - driving).view(count, 1, 1, 1, 3)
         flows = torch.cat((self.cells.unsqueeze(0), moved))
-        seen = fn.grid_sample(
-            self.squeeze(volume).expand(count + 1, -1, -1, -1, -1), flows, align_corners=False
-        ).squeeze(1)
-        heats = torch.cat((torch.zeros_like(seen[:1]), heat(driving) - heat(source)))
-        x = torch.cat((heats, seen)).unsqueeze(0)
-        half = fn.avg_pool3d(fn.relu(self.down(x)), (1, 2, 2))
-        deep = fn.interpolate(fn.relu(self.deep(half)), scale_factor=(1.0, 2.0, 2.0))
-        weights = torch.softmax(self.mask(torch.cat((fn.relu(self.up(deep)), x), dim=1)), dim=1)
-        out: Tensor = (weights.squeeze(0).unsqueeze(-1) * flows).sum(dim=0, keepdim=True)
-        return out
+        squeezed = self.squeeze(volume).expand(count + 1, -1, -1, -1, -1)
+        shifted = sampled(squeezed, flows)
+        heats = torch.cat((torch.zeros_like(shifted[:1, 0]), heat(driving) - heat(source)))
+        x = torch.cat((heats, shifted.flatten(0, 1))).unsqueeze(0)
+        found = self.net(x)
+        weights = torch.softmax(self.mask(found), dim=1)
+        flow = (weights.squeeze(0).unsqueeze(-1) * flows).sum(dim=0, keepdim=True)
+        return flow, torch.sigmoid(self.seen(found.flatten(1, 2))) if self.seen else None
 
 
 class Warp(nn.Module):
@@ -97,10 +135,18 @@ class Warp(nn.Module):
         self.fourth = nn.Conv2d(sizes.channels, sizes.channels, 1)
 
     def forward(self, source: Tensor, driving: Tensor) -> Tensor:
-        flow = self.dense(self.volume, source, driving)
-        warped = fn.grid_sample(self.volume, flow, align_corners=False).flatten(1, 2)
+        flow, seen = self.dense(self.volume, source, driving)
+        warped = sampled(self.volume, flow).flatten(1, 2)
         out: Tensor = self.fourth(fn.leaky_relu(self.third(warped), 0.01))
-        return out
+        return out if seen is None else out * seen
+
+
+def instance_norm(x: Tensor) -> Tensor:
+    """Each picture's channels to mean 0, variance 1; on CUDA it keeps the memory order, as torch's does not."""
+    if not x.is_cuda:
+        return fn.instance_norm(x)
+    variance, mean = torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
+    return (x - mean) * torch.rsqrt(variance + 1e-5)
 
 
 class Spade(nn.Module):
@@ -114,22 +160,26 @@ class Spade(nn.Module):
     def forward(self, x: Tensor, label: Tensor) -> Tensor:
         label = fn.interpolate(label, size=x.shape[-2:])
         scale, shift = self.scale_shift(fn.relu(self.shared(label))).chunk(2, dim=1)
-        out: Tensor = fn.instance_norm(x) * (1 + scale) + shift
+        out: Tensor = instance_norm(x) * (1 + scale) + shift
         return out
 
 
 class SpadeBlock(nn.Module):
     """Two SPADE-normalised convolutions and a shortcut."""
 
-    def __init__(self, inputs: int, outputs: int, label_channels: int, hidden: int) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, label_channels: int, hidden: int, shortcut_spade: bool
+    ) -> None:
         super().__init__()
         self.first, self.second = (Spade(size, label_channels, hidden) for size in (inputs, outputs))
         self.enter = nn.Conv2d(inputs, outputs, 3, padding=1)
         self.leave = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.short = nn.Conv2d(inputs, outputs, 1, bias=False) if inputs != outputs else nn.Identity()
+        self.third = Spade(inputs, label_channels, hidden) if shortcut_spade and inputs != outputs else None
 
     def forward(self, x: Tensor, label: Tensor) -> Tensor:
         y = self.enter(fn.leaky_relu(self.first(x, label), 0.2))
+        x = self.third(x, label) if self.third else x
         out: Tensor = self.short(x) + self.leave(fn.leaky_relu(self.second(y, label), 0.2))
         return out
 
@@ -139,15 +189,17 @@ class FrameDecoder(nn.Module):
 
     def __init__(self, sizes: PortraitSizes) -> None:
         super().__init__()
-        label, hidden, width = sizes.channels, sizes.spade_hidden, sizes.channels
+        label, hidden = sizes.channels, sizes.spade_hidden
+        widths = sizes.widths or tuple(sizes.channels >> number for number in range(sizes.doublings))
+        width, spade = widths[0], sizes.shortcut_spade
         self.enter = nn.Conv2d(label, width, 3, padding=1)
         self.middle = nn.ModuleList(
-            SpadeBlock(width, width, label, hidden) for _ in range(sizes.middle_blocks)
+            SpadeBlock(width, width, label, hidden, spade) for _ in range(sizes.middle_blocks)
         )
         self.ups = nn.ModuleList()
-        for _ in range(sizes.doublings - 1):
-            self.ups.append(SpadeBlock(width, width // 2, label, hidden))
-            width //= 2
+        for narrower in widths[1:]:
+            self.ups.append(SpadeBlock(width, narrower, label, hidden, spade))
+            width = narrower
         # The last doubling is a pixel shuffle: four sub-pixels of three colours a cell.
         self.leave = nn.Conv2d(width, 3 * 4, 3, padding=1)
 

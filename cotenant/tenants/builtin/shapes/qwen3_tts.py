@@ -39,7 +39,8 @@ class PredictorSizes:
 class TtsSizes:
     """A whole voice. `slots` utterances step together, each of at most `frames` tokens and frames.
 
-    `context_frames` are decoded again to the left of each packet; `role_tokens` open each prompt.
+    `context_frames` are decoded again to the left of each packet; None has the decoder remember, so that
+    each frame is decoded once. `role_tokens` open each prompt. `step_overhead_ns` is fitted (`published`).
     """
 
     talker: TalkerSizes
@@ -47,11 +48,12 @@ class TtsSizes:
     codec: CodecSizes
     slots: int
     frames: int
-    context_frames: int
+    context_frames: int | None
     role_tokens: int = 8
     top_k: int = 50
     temperature: float = 0.9
     cpu_threads: int = 1
+    step_overhead_ns: int = 0
 
 
 class Talker(nn.Module):

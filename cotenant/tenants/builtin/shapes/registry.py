@@ -4,14 +4,22 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from cotenant.errors import UserError
-from cotenant.tenants.builtin.shapes import tiny
+from cotenant.tenants.builtin.shapes import released, tiny
 from cotenant.tenants.builtin.shapes.decoder_llm import LlmSizes
 from cotenant.tenants.builtin.shapes.ditto import HeadSizes
 from cotenant.tenants.builtin.shapes.qwen3_tts import TtsSizes
 
-SPEECH: Final[Mapping[str, TtsSizes]] = {"tiny": tiny.TTS}
-FACE: Final[Mapping[str, HeadSizes]] = {"tiny": tiny.HEAD}
-COMPLETIONS: Final[Mapping[str, LlmSizes]] = {"tiny": tiny.LLM}
+SPEECH: Final[Mapping[str, TtsSizes]] = {
+    "tiny": tiny.TTS,
+    "qwen3-tts-0.6b": released.QWEN3_TTS_0_6B,
+    "qwen3-tts-1.7b": released.QWEN3_TTS_1_7B,
+}
+FACE: Final[Mapping[str, HeadSizes]] = {"tiny": tiny.HEAD, "ditto": released.DITTO}
+COMPLETIONS: Final[Mapping[str, LlmSizes]] = {
+    "tiny": tiny.LLM,
+    "llm-8b": released.LLM_8B,
+    "llm-30b-a3b": released.LLM_30B_A3B,
+}
 
 _Sizes = TypeVar("_Sizes")
 

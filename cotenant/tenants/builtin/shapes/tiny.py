@@ -3,7 +3,8 @@
 from cotenant.tenants.builtin.shapes.blocks import DecoderSizes
 from cotenant.tenants.builtin.shapes.codec import CodecSizes
 from cotenant.tenants.builtin.shapes.decoder_llm import LlmSizes
-from cotenant.tenants.builtin.shapes.ditto import AudioSizes, HeadSizes, MotionSizes
+from cotenant.tenants.builtin.shapes.ditto import AudioSizes, HeadSizes
+from cotenant.tenants.builtin.shapes.motion import MotionSizes
 from cotenant.tenants.builtin.shapes.portrait import PortraitSizes
 from cotenant.tenants.builtin.shapes.qwen3_tts import PredictorSizes, TalkerSizes, TtsSizes
 
