@@ -12,6 +12,7 @@ from cotenant.scenario.checks import nearest
 from cotenant.scenario.parse import checked, dump, parse
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.values import NAME_RE
+from cotenant.scenario.vllm import is_path
 from cotenant.scenario.yaml_text import MAX_BYTES, Problem
 
 __all__ = ["dump", "find", "load", "packaged_names", "parse", "read_file"]
@@ -65,6 +66,7 @@ def load(name_or_path: str, overrides: Sequence[str] = (), *, read: Reader = rea
             problems += merge.override(data, places, override)
         data.setdefault("name", path.stem)
         problems += _read_texts(data, places, Path(), read)  # what --set named; the files' own are read
+        _place_paths(data, Path())
     return checked(data, places, problems, title=f"the scenario {name_or_path}")
 
 
@@ -102,6 +104,7 @@ def _read_chain(path: Path, read: Reader, below: tuple[Path, ...]) -> yaml_text.
     if not isinstance(document.data, dict):
         return document
     problems = _read_texts(document.data, document.places, path.parent, read)
+    _place_paths(document.data, path.parent)
     document = replace(document, problems=(*document.problems, *problems))
     base_name = document.data.get("extends")
     if base_name is None:
@@ -119,6 +122,17 @@ def _read_chain(path: Path, read: Reader, below: tuple[Path, ...]) -> yaml_text.
         names = " -> ".join(step.name for step in (*chain, base_path))
         raise UserError(f"{where}: the files extend each other without an end ({names}); break the circle")
     return merge.extend(_read_chain(base_path, read, chain), document)
+
+
+def _place_paths(data: Mapping[str, Any], folder: Path) -> None:
+    """Makes the paths of every `vllm` block whole: in a file they are relative to its folder."""
+    tenants = data.get("tenants")
+    for tenant in tenants.values() if isinstance(tenants, dict) else ():
+        block = tenant.get("vllm") if isinstance(tenant, dict) else None
+        for key in ("bin", "python", "model") if isinstance(block, dict) else ():
+            value = block.get(key)
+            if isinstance(value, str) and (is_path(value) or ("/" in value and key != "model")):
+                block[key] = str((folder / _expanded(value)).absolute())
 
 
 def _read_texts(

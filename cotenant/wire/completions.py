@@ -1,11 +1,13 @@
 """OpenAI `/v1/completions`: the request, and the token events of its streamed answer."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cotenant.errors import ServiceError
+from cotenant.units import NS_PER_MS
 from cotenant.wire.http1 import Body, Head
 from cotenant.wire.speech import Finished, error_text, parse_content_type
 from cotenant.wire.sse import SseDecoder, SseEvent
@@ -21,10 +23,16 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The server's own counts; the last one holds."""
+    """The server's own counts; the last one holds.
+
+    `queue_ns` and `first_token_ns` (from scheduled to the first token) are the server's own times of this
+    request, which vLLM adds to its last usage with --enable-per-request-metrics.
+    """
 
     prompt_tokens: int
     output_tokens: int
+    queue_ns: int | None = None
+    first_token_ns: int | None = None
 
 
 CompletionEvent = Tokens | Usage | Finished | ServiceError
@@ -94,7 +102,15 @@ class CompletionDecoder:
                     int(usage.get("prompt_tokens") or 0),
                     int(usage.get("completion_tokens") or 0),
                 )
-                events.append(Usage(prompt_tokens=prompt, output_tokens=output))
+                times = value.get("metrics")
+                events.append(
+                    Usage(
+                        prompt_tokens=prompt,
+                        output_tokens=output,
+                        queue_ns=_time_ns(times, "queue_time_ms"),
+                        first_token_ns=_time_ns(times, "time_to_first_token_ms"),
+                    )
+                )
             if choices:
                 tokens = max(0, output - self._counted) if usage else _without_usage(choices[0])
                 self._counted += tokens
@@ -102,6 +118,14 @@ class CompletionDecoder:
             return events
         except (ValueError, AttributeError, TypeError, KeyError, IndexError) as error:
             raise ServiceError("protocol", f"an event that is no completion chunk: {error}") from None
+
+
+def _time_ns(times: Any, key: str) -> int | None:
+    """A time that nothing depends on: what is no time is left out."""
+    value_ms = times.get(key) if isinstance(times, Mapping) else None
+    if not isinstance(value_ms, int | float) or not math.isfinite(value_ms):
+        return None
+    return round(value_ms * NS_PER_MS)
 
 
 def _without_usage(choice: Any) -> int:
