@@ -44,6 +44,9 @@ def probe(device: str, wait: str = "block") -> Callable[[], None]:
     if device == "cpu":
         value = torch.zeros(1)
         return lambda: _ignore(value.add_(1))
+    if device.startswith(("GPU-", "MIG-")):
+        # Before CUDA starts; it then shows this one only.
+        os.environ["CUDA_VISIBLE_DEVICES"], device = device, "cuda:0"
     if not torch.cuda.is_available():
         raise RuntimeError("torch sees no CUDA device")
     torch.cuda.set_device(device)
@@ -102,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The process's entry."""
     parser = argparse.ArgumentParser(prog="cotenant.observers.gpu_canary", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
+    parser.add_argument("--device", default="cuda:0", help="cuda:N, a UUID or cpu")
     parser.add_argument("--period-ms", type=_period_ns, default=5 * NS_PER_MS, dest="period_ns")
     parser.add_argument("--wait", choices=WAITS, default="block")
     options = parser.parse_args(arguments)
@@ -117,7 +120,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         advice = "start it with --device cpu, or without the canary"
         _say({"ready": False, "kind": "no_device", "message": _first_line(error), "advice": advice})
         return _COULD_NOT_RUN
-    writer = RunWriter(options.run_dir, f"canary-{options.device.replace(':', '-')}", audio_limit_bytes=None)
+    writer = RunWriter(
+        options.run_dir,
+        f"canary-{options.device.replace(':', '-').replace('/', '-')}",
+        audio_limit_bytes=None,
+    )
     # A collection would look like a busy GPU.
     gc.collect()
     gc.freeze()

@@ -169,13 +169,12 @@ class SlowReadings:
 
     def _process_memory(self) -> dict[str, Reading]:
         tenant_of = self._tenant_of()
-        if not tenant_of:
-            return {}
         names = sorted(set(tenant_of.values()))
         listed, status = self._processes()
         if status == "ok" and self._are_host_pids(listed):
             status = "unsupported"
         used: dict[str, Reading] = {}
+        others = Reading(float(len(listed.keys() - tenant_of.keys())), "ok")
         for name in names if status == "ok" else ():
             sizes = [size for pid, size in listed.items() if tenant_of.get(pid) == name]
             if sizes:
@@ -186,7 +185,8 @@ class SlowReadings:
         gone = names if status != "ok" else [name for name in names if name in self._seen - used.keys()]
         missing = Reading(None, status if status != "ok" else "lost")
         used |= dict.fromkeys(gone, missing)
-        return {f"process_memory_bytes/{name}": reading for name, reading in used.items()}
+        told = {f"process_memory_bytes/{name}": reading for name, reading in used.items()}
+        return told | {"other_processes": others if status == "ok" else missing}
 
     def _processes(self) -> tuple[dict[int, int | None], Status]:
         """pid -> bytes. MPS lists its clients apart."""

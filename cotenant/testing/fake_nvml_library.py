@@ -1,6 +1,7 @@
 """A fake libnvidia-ml: GPUs as data and its functions, which take ctypes arguments as the C library does."""
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class FakeLibrary:
     ) -> None:
         self.gpus, self.missing, self.init_code, self.delay_s = gpus, missing, init_code, delay_s
         self.calls: list[str] = []
+        self.callers: dict[str, set[str]] = {}  # thread -> what it called
         self.in_flight = 0
         self.shutdown_while_in_flight: bool | None = None
         self.sampled_ns: dict[int, int] = {}  # buffer -> when it was last filled
@@ -60,6 +62,7 @@ class FakeLibrary:
 
         def function(*arguments: Any) -> int:
             self.calls.append(name)
+            self.callers.setdefault(threading.current_thread().name, set()).add(name)
             self.in_flight += 1
             try:
                 if self.delay_s and name.startswith(("nvmlDevice", "nvmlGpm")):

@@ -1,9 +1,10 @@
 """What the tests of NVML's readers share: one on a fake library, until the test ends."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from cotenant.observers.gpu_device import GpuDevice, Machine, find_device
+from cotenant.observers.gpu_readings import Row, SlowReadings
 from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import open_nvml
 from cotenant.testing.fake_nvml import install
@@ -16,7 +17,7 @@ WSL2 = Machine(wsl2=True, nested_pids=False)
 
 @contextmanager
 def opened(
-    *gpus: FakeGpu, missing: tuple[str, ...] = (), library: type[FakeLibrary] = FakeLibrary
+    *gpus: FakeGpu, missing: tuple[str, ...] = (), library: Callable[..., FakeLibrary] = FakeLibrary
 ) -> Iterator[Nvml]:
     """NVML over `gpus`, without the C functions in `missing`."""
     with install(library(*gpus, missing=missing)):
@@ -32,7 +33,7 @@ def device(
     machine: Machine = BARE,
     wanted: str = "0",
     missing: tuple[str, ...] = (),
-    library: type[FakeLibrary] = FakeLibrary,
+    library: Callable[..., FakeLibrary] = FakeLibrary,
 ) -> Iterator[tuple[Nvml, GpuDevice]]:
     """NVML over one GPU, and what was found of it."""
     with ExitStack() as stack:
@@ -46,3 +47,21 @@ def clock(step_ns: int, start_ns: int = 1000) -> Callable[[], int]:
     """A clock that goes on by `step_ns` each time that it is read."""
     times = iter(range(start_ns, 2**62, step_ns))
     return lambda: next(times)
+
+
+def by_metric(rows: list[Row]) -> dict[str, tuple[float | None, str]]:
+    assert all((row.value is None) == (row.status != "ok") for row in rows)
+    assert len({row.metric for row in rows}) == len(rows)
+    return {row.metric: (row.value, row.status) for row in rows}
+
+
+def slow(
+    gpu: FakeGpu,
+    machine: Machine = BARE,
+    gpm: bool = True,
+    tenants: Mapping[int, str] | None = None,
+    missing: tuple[str, ...] = (),
+    wanted: str = "0",
+) -> dict[str, tuple[float | None, str]]:
+    with device(gpu, machine, wanted, missing) as (nvml, found):
+        return by_metric(SlowReadings(nvml, found, lambda: gpm, lambda: tenants or {}).take())

@@ -140,16 +140,9 @@ def test_a_fault_of_our_own_in_a_thread_ends_the_observer(
 
 
 def test_slow_calls_are_made_on_a_thread_that_times_nothing() -> None:
-    by_thread: dict[str, set[str]] = {}
-
-    class Watched(FakeLibrary):
-        def __getattr__(self, name: str) -> Any:
-            by_thread.setdefault(threading.current_thread().name, set()).add(name)
-            return super().__getattr__(name)
-
+    library = FakeLibrary(FakeGpu(gpm=False))
     stop = threading.Event()
-    with device(FakeGpu(gpm=False), library=Watched) as (nvml, found):
-        by_thread.clear()
+    with device(library.gpus[0], library=lambda *_, **__: library) as (nvml, found):
         sampler = gpu.Sampler(nvml, found, {"me": os.getpid()}, 110_000_000, stop)
         seen: set[str] = set()
         while "nvml_utilization_percent" not in seen:
@@ -161,8 +154,8 @@ def test_slow_calls_are_made_on_a_thread_that_times_nothing() -> None:
         "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceGetTotalEnergyConsumption",
     }
-    assert slow <= by_thread["slow"]
-    assert not by_thread["quick"] & slow
+    assert slow <= library.callers["slow"]
+    assert not library.callers["quick"] & slow
 
 
 def test_pids_of_a_tenant_are_its_whole_tree() -> None:

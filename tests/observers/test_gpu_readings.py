@@ -1,15 +1,17 @@
 """What NVML tells beside GPM, healthy and on every machine that misreports."""
 
-import os
-from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from cotenant.observers import gpu_readings
-from cotenant.observers.gpu_device import Machine
-from cotenant.observers.gpu_readings import QuickReadings, Row, SlowReadings
+from cotenant.observers.gpu_readings import QuickReadings
+from cotenant.run_dir import manifest, reader
+from cotenant.run_dir.writer import RunWriter
 from cotenant.testing.fake_nvml_library import FakeGpu
-from tests.observers.nvml_rig import BARE, CONTAINER, WSL2, clock, device
+from cotenant.verdict.observed import gpu_part
+from cotenant.verdict.plan import Window
+from tests.observers.nvml_rig import WSL2, by_metric, clock, device, slow
 
 STEP_NS = 200_000_000
 SLICE = "MIG-11111111-0000-0000-0000-000000000000"
@@ -21,12 +23,6 @@ def quick(
     with device(gpu, wanted=wanted, missing=missing) as (nvml, found):
         readings = QuickReadings(nvml, found, clock(STEP_NS))
         return by_metric(readings.take())
-
-
-def by_metric(rows: list[Row]) -> dict[str, tuple[float | None, str]]:
-    assert all((row.value is None) == (row.status != "ok") for row in rows)
-    assert len({row.metric for row in rows}) == len(rows)
-    return {row.metric: (row.value, row.status) for row in rows}
 
 
 def test_quick_readings_of_a_healthy_gpu() -> None:
@@ -148,20 +144,8 @@ def test_a_gpu_that_is_gone_has_no_values() -> None:
         assert set(by_metric(readings.take()).values()) == {(None, "lost")}
 
 
-def slow(
-    gpu: FakeGpu,
-    machine: Machine = BARE,
-    gpm: bool = True,
-    tenants: Mapping[int, str] | None = None,
-    missing: tuple[str, ...] = (),
-    wanted: str = "0",
-) -> dict[str, tuple[float | None, str]]:
-    with device(gpu, machine, wanted, missing) as (nvml, found):
-        return by_metric(SlowReadings(nvml, found, lambda: gpm, lambda: tenants or {}).take())
-
-
 def test_nvml_utilization_only_where_gpm_is_missing() -> None:
-    assert set(slow(FakeGpu())) == {"energy_power_w"}
+    assert set(slow(FakeGpu())) == {"energy_power_w", "other_processes"}
     found = slow(FakeGpu(), gpm=False)
     assert found["nvml_utilization_percent"] == (39.0, "ok")
     assert found["nvml_pcie_tx_kb_per_s"] == (1000.0, "ok")
@@ -188,66 +172,23 @@ def test_power_by_the_energy_counter() -> None:
     assert slow(FakeGpu(energy_mj_per_s=-1_000_000))["energy_power_w"] == (None, "stale")
 
 
-TENANTS = {os.getpid(): "llm", os.getppid(): "llm", 2_999_999: "tts"}
-
-
-def test_memory_by_process_is_the_sum_of_a_tenants_own() -> None:
-    gpu = FakeGpu(processes=[(os.getpid(), 70), (os.getppid(), 5), (1, 1000), (0, 9), (2**32 - 1, 9)])
-    # A tenant that is not on this GPU has no row: its memory there is not known to be 0.
-    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (75.0, "ok")}
-    assert memory(slow(gpu)) == {}
-
-
-def memory(readings: dict[str, tuple[float | None, str]]) -> dict[str, tuple[float | None, str]]:
-    prefix = "process_memory_bytes/"
-    return {name.removeprefix(prefix): value for name, value in readings.items() if name.startswith(prefix)}
-
-
-def test_clients_of_mps_are_listed_apart() -> None:
-    gpu = FakeGpu(processes=[(1, 30)], mps_processes=[(os.getpid(), 70)])
-    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (70.0, "ok")}
-    found = slow(
-        gpu, tenants=TENANTS, missing=tuple(f"nvmlDeviceGetMPSComputeRunningProcesses_v{n}" for n in (2, 3))
-    )
-    assert memory(found) == {}
-
-
-def test_a_tenant_that_left_the_gpu_has_lost_its_memory() -> None:
-    gpu = FakeGpu(processes=[(os.getpid(), 70)])
+def test_the_verdict_reads_these_rows(tmp_path: Path) -> None:
+    second_ns = 1_000_000_000
+    gpu = FakeGpu()
+    writer = RunWriter(tmp_path, "gpu", audio_limit_bytes=None)
     with device(gpu) as (nvml, found):
-        readings = SlowReadings(nvml, found, lambda: True, lambda: TENANTS)
-        assert memory(by_metric(readings.take())) == {"llm": (70.0, "ok")}
-        gpu.processes = [(1, 5)]
-        assert memory(by_metric(readings.take())) == {"llm": (None, "lost")}
-
-
-def test_pids_of_the_host_in_a_container_match_no_tenant() -> None:
-    # One of the host's pids happens to be a tenant's here; the other does not exist at all.
-    gpu = FakeGpu(processes=[(os.getpid(), 70), (2**31 - 7, 5)])
-    unsupported = {"llm": (None, "unsupported"), "tts": (None, "unsupported")}
-    assert memory(slow(gpu, CONTAINER, tenants=TENANTS)) == unsupported
-    assert memory(slow(FakeGpu(processes=[]), CONTAINER, tenants=TENANTS)) == unsupported
-    assert memory(slow(FakeGpu(processes=[]), WSL2, tenants=TENANTS)) == unsupported
-    # A container whose driver translates them.
-    assert memory(slow(FakeGpu(processes=[(os.getpid(), 70)]), CONTAINER, tenants=TENANTS)) == {
-        "llm": (70.0, "ok")
-    }
-
-
-def test_a_driver_that_keeps_sizes_to_itself() -> None:
-    gpu = FakeGpu(processes=[(os.getpid(), 2**64 - 1)])
-    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (None, "unsupported")}
-
-
-def test_the_second_form_of_the_process_list_serves_old_drivers() -> None:
-    gpu = FakeGpu(processes=[(os.getpid(), 70)])
-    newest = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3")
-    assert memory(slow(gpu, tenants=TENANTS, missing=newest)) == {"llm": (70.0, "ok")}
-    second = ("nvmlDeviceGetComputeRunningProcesses_v2",)
-    found = slow(gpu, tenants=TENANTS, missing=newest + second)
-    assert memory(found) == {"llm": (None, "unsupported"), "tts": (None, "unsupported")}
-
-
-def test_a_process_list_that_may_not_be_read() -> None:
-    gpu = FakeGpu(codes={"nvmlDeviceGetComputeRunningProcesses_v3": 4})
-    assert memory(slow(gpu, tenants={1: "llm"})) == {"llm": (None, "no_permission")}
+        readings = QuickReadings(nvml, found, clock(second_ns, start_ns=0))
+        for mhz in (1000, 2000, 0, 2000):  # the third is none
+            gpu.clocks_mhz[1] = mhz
+            for row in readings.take():
+                writer.append(
+                    "gpu", t0=row.t0_ns, t1=row.t1_ns, gpu=found.uuid, metric=row.metric, value=row.value,
+                    status=row.status,
+                )  # fmt: skip
+    writer.close()
+    manifest.write(tmp_path, {"schema": 1, "tool": "cotenant"})
+    window = Window(start_ns=second_ns // 2, end_ns=4 * second_ns)
+    entry = gpu_part(reader.read(tmp_path), (window,), True).entry
+    assert entry["sm_clock_mhz"]["mean"] == pytest.approx((0.5 * 1000 + 2 * 2000) / 2.5)
+    assert entry["sm_clock_mhz"]["coverage"] == pytest.approx(2.5 / 3.5, abs=1e-3)
+    assert entry["power_w"] == {"mean": 690.0, "coverage": 1.0}

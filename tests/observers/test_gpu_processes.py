@@ -1,0 +1,79 @@
+"""Memory by process and the processes of others, where pids are lists of the host, of MPS or of nobody."""
+
+import os
+
+from cotenant.observers.gpu_readings import SlowReadings
+from cotenant.testing.fake_nvml_library import FakeGpu
+from tests.observers.nvml_rig import CONTAINER, WSL2, by_metric, device, slow
+
+TENANTS = {os.getpid(): "llm", os.getppid(): "llm", 2_999_999: "tts"}
+
+
+def test_memory_by_process_is_the_sum_of_a_tenants_own() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 70), (os.getppid(), 5), (1, 1000), (0, 9), (2**32 - 1, 9)])
+    # A tenant that is not on this GPU has no row: its memory there is not known to be 0.
+    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (75.0, "ok")}
+    assert memory(slow(gpu)) == {}
+
+
+def memory(readings: dict[str, tuple[float | None, str]]) -> dict[str, tuple[float | None, str]]:
+    prefix = "process_memory_bytes/"
+    return {name.removeprefix(prefix): value for name, value in readings.items() if name.startswith(prefix)}
+
+
+def test_processes_that_belong_to_no_tenant_are_counted() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 70), (os.getppid(), 5), (0, 9)], mps_processes=[(1, 2)])
+    assert slow(gpu, tenants=TENANTS)["other_processes"] == (1.0, "ok")
+    assert slow(gpu)["other_processes"] == (3.0, "ok")
+    assert slow(FakeGpu(), tenants=TENANTS)["other_processes"] == (0.0, "ok")
+    assert slow(FakeGpu(), CONTAINER)["other_processes"] == (None, "unsupported")
+
+
+def test_clients_of_mps_are_listed_apart() -> None:
+    gpu = FakeGpu(processes=[(1, 30)], mps_processes=[(os.getpid(), 70)])
+    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (70.0, "ok")}
+    found = slow(
+        gpu, tenants=TENANTS, missing=tuple(f"nvmlDeviceGetMPSComputeRunningProcesses_v{n}" for n in (2, 3))
+    )
+    assert memory(found) == {}
+
+
+def test_a_tenant_that_left_the_gpu_has_lost_its_memory() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 70)])
+    with device(gpu) as (nvml, found):
+        readings = SlowReadings(nvml, found, lambda: True, lambda: TENANTS)
+        assert memory(by_metric(readings.take())) == {"llm": (70.0, "ok")}
+        gpu.processes = [(1, 5)]
+        assert memory(by_metric(readings.take())) == {"llm": (None, "lost")}
+
+
+def test_pids_of_the_host_in_a_container_match_no_tenant() -> None:
+    # One of the host's pids happens to be a tenant's here; the other does not exist at all.
+    gpu = FakeGpu(processes=[(os.getpid(), 70), (2**31 - 7, 5)])
+    unsupported = {"llm": (None, "unsupported"), "tts": (None, "unsupported")}
+    assert memory(slow(gpu, CONTAINER, tenants=TENANTS)) == unsupported
+    assert memory(slow(FakeGpu(processes=[]), CONTAINER, tenants=TENANTS)) == unsupported
+    assert memory(slow(FakeGpu(processes=[]), WSL2, tenants=TENANTS)) == unsupported
+    # A container whose driver translates them.
+    assert memory(slow(FakeGpu(processes=[(os.getpid(), 70)]), CONTAINER, tenants=TENANTS)) == {
+        "llm": (70.0, "ok")
+    }
+
+
+def test_a_driver_that_keeps_sizes_to_itself() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 2**64 - 1)])
+    assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (None, "unsupported")}
+
+
+def test_the_second_form_of_the_process_list_serves_old_drivers() -> None:
+    gpu = FakeGpu(processes=[(os.getpid(), 70)])
+    newest = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3")
+    assert memory(slow(gpu, tenants=TENANTS, missing=newest)) == {"llm": (70.0, "ok")}
+    second = ("nvmlDeviceGetComputeRunningProcesses_v2",)
+    found = slow(gpu, tenants=TENANTS, missing=newest + second)
+    assert memory(found) == {"llm": (None, "unsupported"), "tts": (None, "unsupported")}
+
+
+def test_a_process_list_that_may_not_be_read() -> None:
+    gpu = FakeGpu(codes={"nvmlDeviceGetComputeRunningProcesses_v3": 4})
+    assert memory(slow(gpu, tenants={1: "llm"})) == {"llm": (None, "no_permission")}
