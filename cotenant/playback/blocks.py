@@ -5,7 +5,7 @@ stream's first row, and a running maximum over values lifted so that each stream
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -57,6 +57,24 @@ class Arrivals:
     def streams(self) -> int:
         """How many streams there are."""
         return int(self.offsets.size) - 1
+
+
+def part_of(arrivals: Arrivals, rows: Int64Array) -> Arrivals:
+    """The arrivals of some of the streams, in that order; a stream may come several times."""
+    counts = np.diff(arrivals.offsets)[rows]
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    index = np.arange(int(offsets[-1]), dtype=np.int64) + np.repeat(
+        arrivals.offsets[:-1][rows] - offsets[:-1], counts
+    )
+    return replace(
+        arrivals,
+        offsets=offsets,
+        arrival_ns=arrivals.arrival_ns[index],
+        media_ns=arrivals.media_ns[index],
+        done_ns=arrivals.done_ns[rows],
+        ended=arrivals.ended[rows],
+        give_up_ns=arrivals.give_up_ns[rows],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,7 +17,7 @@ from cotenant.playback.player import Playback, delayed, wall_of
 __all__ = ["FacePlayback", "Model", "harmonic_fps", "judge_face"]
 
 # The voice waits this long for a face, no longer.
-_PATIENCE_NS: Final = 2_000_000_000
+PATIENCE_NS: Final = 2_000_000_000
 _WINDOW_NS: Final = 1_000_000_000
 _WINDOW_STEP_NS: Final = 100_000_000
 _NS_PER_S: Final = 1_000_000_000
@@ -51,7 +51,7 @@ def judge_face(
     latency = _latency(arrival, handed)
     if voice.start_ns is None:
         return _unseen(arrival.size, latency, fps, model)
-    pair_start = voice.start_ns + _PATIENCE_NS
+    pair_start = voice.start_ns + PATIENCE_NS
     if arrival.size:
         pair_start = min(pair_start, max(voice.start_ns, int(arrival.min()) + face_buffer_ns))
     voice = delayed(voice, pair_start)
@@ -76,6 +76,11 @@ def judge_face(
         latency=latency,
         wait_ns=wait_ns,
     )
+
+
+def period_of(fps: Int64Array) -> Int64Array:
+    """Length of a frame at each rate, ns, rounded."""
+    return np.array([round(_NS_PER_S / rate) for rate in fps.tolist()], np.int64)
 
 
 def _latency(arrival: Int64Array, handed: Int64Array | None) -> Int64Array:

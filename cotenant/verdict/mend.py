@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cotenant.playback.blocks import part_of
 from cotenant.playback.fleet import play_fleet
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.slowness import slower_than_real_time
@@ -17,7 +18,7 @@ from cotenant.verdict.gates import OPS, gate_text
 from cotenant.verdict.sample import Part, look_up
 from cotenant.verdict.speech import speech_part, utterances
 from cotenant.verdict.stages import StageFacts
-from cotenant.verdict.voices import Voices, part_of
+from cotenant.verdict.voices import Voices
 
 STEP_NS: Final = 50 * NS_PER_MS
 MOST_NS: Final = 5_000 * NS_PER_MS

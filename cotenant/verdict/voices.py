@@ -66,23 +66,6 @@ def replayed(voices: Voices, options: PlayerOptions) -> Voices:
     return replace(voices, played=play_fleet(voices.arrivals, options))
 
 
-def part_of(arrivals: Arrivals, rows: Ints) -> Arrivals:
-    """The arrivals of some of the streams."""
-    counts = np.diff(arrivals.offsets)[rows]
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    index = np.arange(int(offsets[-1]), dtype=np.int64) + np.repeat(
-        arrivals.offsets[:-1][rows] - offsets[:-1], counts
-    )
-    return Arrivals(
-        offsets=offsets,
-        arrival_ns=arrivals.arrival_ns[index],
-        media_ns=arrivals.media_ns[index],
-        done_ns=arrivals.done_ns[rows],
-        ended=arrivals.ended[rows],
-        give_up_ns=arrivals.give_up_ns[rows],
-    )
-
-
 def _playable(arrival: Ints, media: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
     """Without the rows that hold no sample."""
     kept = (media > 0) & (arrival != NULL)
