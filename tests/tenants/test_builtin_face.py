@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cotenant.wire.frames import HEADER_BYTES, parse_frame
 from tests.tenants.built_in import Running, running
 
 pytestmark = pytest.mark.slow
 
 CONFIG = {"type": "config", "sample_rate": 16000, "fps": 25, "format": "jpeg"}
-HEADER = struct.Struct("<4sIq")
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +42,8 @@ async def frames_until(
             frames.append((done["frames"], -1, b""))
             return frames
         assert message.type is aiohttp.WSMsgType.BINARY, message
-        magic, index, media_time_ns = HEADER.unpack_from(message.data)
-        assert magic == b"CTF1"
-        frames.append((index, media_time_ns, message.data[HEADER.size :]))
+        header = parse_frame(message.data)
+        frames.append((header.index, header.media_time_ns, message.data[HEADER_BYTES:]))
     return frames
 
 
@@ -133,8 +131,14 @@ def test_a_bad_configuration_is_told_what_would_be_right(head: Running, message:
     assert part in error["message"]
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_a_client_that_leaves_frees_its_session(head: Running, ended: bool) -> None:
+@pytest.mark.parametrize(
+    ("samples", "ended", "frames"),
+    [(480_000, False, 1), (480_000, True, 1), (0, False, 0), (1_000, False, 0), (3_200 + 1_360, False, 5)],
+    ids=["at work", "at work on the last", "no audio", "too little audio", "waiting for more"],
+)
+def test_a_client_that_leaves_frees_its_session(
+    head: Running, samples: int, ended: bool, frames: int
+) -> None:
     async def health(session: aiohttp.ClientSession) -> int:
         async with session.get(f"{head.url}/health") as response:
             count: int = (await response.json())["active"]
@@ -144,11 +148,13 @@ def test_a_client_that_leaves_frees_its_session(head: Running, ended: bool) -> N
         async with aiohttp.ClientSession() as session:
             socket = await session.ws_connect(f"{head.url}/v1/face")
             await socket.send_json(CONFIG)
-            await socket.send_bytes(noise(480_000))
+            await socket.send_bytes(noise(samples))
             if ended:
                 await socket.send_json({"type": "end"})
-            await frames_until(socket, 1)
-            assert await health(session) >= 1
+            await frames_until(socket, frames)
+            async with asyncio.timeout(20):
+                while not await health(session):
+                    pass
             await socket.close()
             async with asyncio.timeout(20):
                 while await health(session):

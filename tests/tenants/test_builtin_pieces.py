@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 
 import pytest
 import soundfile
@@ -96,6 +97,51 @@ def test_a_loop_works_in_its_own_thread_and_stops() -> None:
     assert done.wait(10)
     assert loop.stop(10)
     assert not failures
+
+
+class Waiting:
+    """An engine that holds requests without any work to do on them."""
+
+    def __init__(self) -> None:
+        self.held: list[Held] = []
+        self.left = threading.Event()
+
+    @property
+    def active(self) -> int:
+        return len(self.held)
+
+    def step(self) -> bool:
+        self.held = [one for one in self.held if not one.cancelled]
+        if not self.held:
+            self.left.set()
+        return False
+
+
+@dataclass(slots=True)
+class Held:
+    """A request of it."""
+
+    cancelled: bool = False
+
+
+def test_a_request_that_is_dropped_leaves_an_engine_that_sleeps() -> None:
+    ready, added = threading.Event(), threading.Event()
+    loop = StepLoop(Waiting, on_ready=ready.set, on_failure=lambda error: None)
+    loop.start()
+    assert ready.wait(10)
+    one = Held()
+
+    def add(engine: Waiting) -> None:
+        engine.left.clear()
+        engine.held.append(one)
+        added.set()
+
+    loop.post(add)
+    assert added.wait(10)
+    loop.drop(one)
+    assert loop.engine.left.wait(10)
+    assert loop.engine.active == 0
+    assert loop.stop(10)
 
 
 def test_a_broken_step_is_told_once_and_ends_the_loop() -> None:

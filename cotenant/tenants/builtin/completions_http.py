@@ -68,7 +68,7 @@ class _Llm:
                 return await answer.stream(request, mailbox)
             return await answer.whole(mailbox)
         finally:
-            sequence.cancelled = True
+            self._loop.drop(sequence)
 
 
 class _Answer:

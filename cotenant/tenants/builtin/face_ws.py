@@ -7,7 +7,6 @@ of any size, and `{"type": "end"}`. The server sends each frame as a header and 
 
 import asyncio
 import json
-import struct
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +15,8 @@ from aiohttp import WSMsgType, web
 from cotenant.tenants.builtin.shapes.ditto import SAMPLE_RATE_HZ
 from cotenant.tenants.builtin.step_loop import Mailbox, StepLoop
 from cotenant.tenants.builtin.talking_head import Frame, HeadEngine, Session
+from cotenant.wire.frames import pack_frame
 
-FRAME_HEADER: Final = struct.Struct("<4sIq")  # magic, index, media time in ns
-FRAME_MAGIC: Final = b"CTF1"
 _FPS_LIMIT: Final = 60
 _AUDIO_LIMIT_S: Final = 600
 
@@ -68,7 +66,7 @@ async def _serve(
         for task in done:
             task.result()
     finally:
-        session.cancelled = True
+        loop.drop(session)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -124,6 +122,5 @@ async def _take_audio(socket: web.WebSocketResponse, loop: StepLoop[HeadEngine],
 
 async def _send_frames(socket: web.WebSocketResponse, mailbox: Mailbox[Frame | int]) -> None:
     while isinstance(item := await mailbox.get(), Frame):
-        header = FRAME_HEADER.pack(FRAME_MAGIC, item.index, item.media_time_ns)
-        await socket.send_bytes(header + item.jpeg)
+        await socket.send_bytes(pack_frame(item.index, item.media_time_ns, item.jpeg))
     await socket.send_json({"type": "done", "frames": item})

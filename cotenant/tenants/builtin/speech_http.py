@@ -50,7 +50,7 @@ class _Voice:
                 return await _stream(request, mailbox, form)
             return await _whole(mailbox, form)
         finally:
-            utterance.cancelled = True
+            self._loop.drop(utterance)
 
 
 def _checked(body: dict[str, Any]) -> tuple[str, str]:

@@ -20,6 +20,12 @@ class Engine(Protocol):
         """Does one step of work; False when there was nothing to do."""
 
 
+class Droppable(Protocol):
+    """A request as an engine holds it: one whose `cancelled` is set leaves at the engine's next step."""
+
+    cancelled: bool
+
+
 E = TypeVar("E", bound=Engine)
 T = TypeVar("T")
 
@@ -87,6 +93,11 @@ class StepLoop(Generic[E]):
         with self._work:
             self._posted.append(change)
             self._work.notify()
+
+    def drop(self, request: Droppable) -> None:
+        """Has the engine forget a request, also one that it waits for without any step to do."""
+        request.cancelled = True
+        self.post(lambda engine: None)
 
     def stop(self, timeout_s: float) -> bool:
         """Ends the loop after the step it is in; False if that takes longer than `timeout_s`."""
