@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from cotenant.units import NS_PER_MS
+
 SCHEMA_VERSION: Final = 1
 
 ENDS: Final = ("eos", "truncated", "error", "aborted", "open")
@@ -22,6 +24,11 @@ MARKS: Final = ("stage", "settle", "measure", "drain", "tenant", "fault")
 WARM_STAGE: Final = "warm"
 SOLO_PREFIX: Final = "solo:"
 AGAIN_SUFFIX: Final = "/again"
+
+# A stream's id is the index of its load process times this, plus its number there.
+STREAMS_PER_PROCESS: Final = 1_000_000
+# How often a load process looks at its loop's lag: a shorter stand-still may go unseen.
+LAG_PERIOD_NS: Final = 5 * NS_PER_MS
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:

@@ -12,9 +12,9 @@ from cotenant.load.request import Limits, Outcome
 from cotenant.load.settings import Settings, Tenant
 from cotenant.load.stage import Stage
 from cotenant.load.transport import Transport
+from cotenant.records import STREAMS_PER_PROCESS, WARM_STAGE
 from cotenant.run_dir.writer import RunWriter
 
-STREAMS_PER_PROCESS: Final = 1_000_000
 # A service's first request may load or compile what later ones use.
 _WARM_PATIENCE: Final = 6
 
@@ -51,7 +51,7 @@ class Desk:
 
     def limits(self, stage: Stage, *, stall: bool) -> Limits:
         """`stall`: given up after the stall limit without a byte; else after the request limit."""
-        patience = _WARM_PATIENCE if stage.name == "warm" else 1
+        patience = _WARM_PATIENCE if stage.name == WARM_STAGE else 1
         stall_ns = self.settings.stall_limit_ns * patience
         return Limits(
             connect_ns=stall_ns,

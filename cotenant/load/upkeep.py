@@ -6,10 +6,9 @@ from typing import Final
 
 from cotenant.load.clock import read_pair
 from cotenant.load.desk import Desk
+from cotenant.records import LAG_PERIOD_NS
 from cotenant.units import NS_PER_MS, NS_PER_S
 
-# A loop that stands still for longer than this is always seen: what bounds the error of a shared read.
-_LAG_SLEEP_NS: Final = 5 * NS_PER_MS
 _PAIR_NS: Final = 250 * NS_PER_MS
 _FLUSH_NS: Final = NS_PER_S
 
@@ -27,8 +26,8 @@ class Upkeep:
         now_ns = time.monotonic_ns()
         next_pair_ns, next_flush_ns = now_ns + _PAIR_NS, now_ns + _FLUSH_NS
         while True:
-            until_ns = time.monotonic_ns() + _LAG_SLEEP_NS
-            await asyncio.sleep(_LAG_SLEEP_NS / NS_PER_S)
+            until_ns = time.monotonic_ns() + LAG_PERIOD_NS
+            await asyncio.sleep(LAG_PERIOD_NS / NS_PER_S)
             now_ns = time.monotonic_ns()
             self._lag_ns = max(self._lag_ns, now_ns - until_ns, 0)
             if now_ns >= next_pair_ns:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cotenant.records import TABLES, Recording
+from cotenant.records import STREAMS_PER_PROCESS, TABLES, Recording
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -18,9 +18,7 @@ Texts = NDArray[np.object_]
 # Stands for null in an integer column: no time, size or count of a run is as low.
 NULL: Final = -(2**62)
 
-# Streams of one writing process share an index of this size, so that ids stay dense enough for a look-up
-# table.
-STREAMS_PER_PROCESS: Final = 1_000_000
+# Ids are dense enough for a look-up table up to this many load processes.
 _LOOK_UP_LIMIT: Final = 64 * STREAMS_PER_PROCESS
 
 

@@ -7,16 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cotenant.records import Recording
+from cotenant.records import LAG_PERIOD_NS, STREAMS_PER_PROCESS, Recording
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.bootstrap import nearest_rank
-from cotenant.verdict.columns import NULL, STREAMS_PER_PROCESS, Floats, Ints, Streams
+from cotenant.verdict.columns import NULL, Floats, Ints, Streams
 
 LIMIT_NS: Final = 10 * NS_PER_MS
 _P99: Final = 0.99
-# How often a load process looks at its loop's lag: a shorter stand-still may go unseen.
-LAG_PERIOD_NS: Final = 5 * NS_PER_MS
 # A value of the host table says something about this much time around it.
 _REACH_NS: Final = 5 * NS_PER_S
 _METRIC_OF_STAMP: Final = {"kernel": "offset_bracket_ns", "user": "loop_lag_ns"}
