@@ -237,14 +237,14 @@ def main() -> None:
         show_latencies(nvml, found)
         device = "cuda:0" if has_cuda else "cpu"
         for wait in gpu_canary.WAITS if has_cuda else ("block",):
-            show_canary(device, wait, "idle", 4)
+            show_canary(device, wait, "idle", 3)
         if has_cuda:
             with busy():
                 show_windows(nvml, found, "busy")
                 for wait in ("block", "poll"):
-                    show_canary(device, wait, "busy", 3)
+                    show_canary(device, wait, "busy", 2.5)
         nvml.close()
-    show_cost(fake, device, 6)
+    show_cost(fake, device, 5)
     show_scrape()
     say("took", seconds=round(time.monotonic() - start_s, 1))
 
