@@ -63,7 +63,7 @@ def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
     for key, engines in _ENGINES_OF_FIELD.items():
         given = tenant.get(key)
         if (
-            given
+            (given or (key == "vllm" and given is not None))
             and given != AUTO
             and engine not in engines
             and engine in ("builtin", "launch", "attach", AUTO)

@@ -129,7 +129,9 @@ def _place_paths(data: Mapping[str, Any], folder: Path) -> None:
     tenants = data.get("tenants")
     for tenant in tenants.values() if isinstance(tenants, dict) else ():
         block = tenant.get("vllm") if isinstance(tenant, dict) else None
-        for key in ("bin", "python", "model") if isinstance(block, dict) else ():
+        if not isinstance(block, dict):
+            continue
+        for key in ("bin", "python", "model"):
             value = block.get(key)
             if isinstance(value, str) and (is_path(value) or ("/" in value and key != "model")):
                 block[key] = str((folder / _expanded(value)).absolute())
