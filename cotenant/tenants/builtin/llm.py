@@ -12,6 +12,7 @@ from cotenant.tenants.builtin.llm_steps import RecordedDecode
 from cotenant.tenants.builtin.runtime import Runtime, prepare, spend_host_time, weights
 from cotenant.tenants.builtin.shapes.blocks import sample_top_k
 from cotenant.tenants.builtin.shapes.decoder_llm import CausalLm, LlmSizes
+from cotenant.tenants.builtin.shapes.moe import one_launch_experts
 
 EOS_TOKEN = 0
 STEP_BUCKETS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -193,4 +194,6 @@ def build(sizes: LlmSizes, runtime: Runtime) -> LlmEngine:
     device, dtype = prepare(runtime, sizes.cpu_threads)
     with weights(device, dtype):
         model = CausalLm(sizes).eval().requires_grad_(False)
-    return LlmEngine(model, sizes, recorded=runtime.recorded, step_overhead_ns=runtime.step_overhead_ns or 0)
+    # A grouped product that falls back to one launch an expert waits for the host, which no graph can hold.
+    recorded = runtime.recorded and (sizes.decoder.experts is None or one_launch_experts(device))
+    return LlmEngine(model, sizes, recorded=recorded, step_overhead_ns=runtime.step_overhead_ns or 0)

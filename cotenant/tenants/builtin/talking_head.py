@@ -2,7 +2,7 @@
 
 import io
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -161,19 +161,33 @@ class HeadEngine:
         session.send(Frame(index=index, media_time_ns=index * NS_PER_S // session.fps, jpeg=out.getvalue()))
 
 
-def build(sizes: HeadSizes, runtime: Runtime, *, channels_last: bool = True) -> HeadEngine:
+def build(sizes: HeadSizes, runtime: Runtime, *, channels_last: Sequence[int] = (4,)) -> HeadEngine:
     """A head with random weights; to be called in the thread that steps it.
 
     On a GPU the audio's and the motion's parts are in 32-bit floats and the picture's in half precision, as
-    Ditto's engines are; `channels_last` is the picture's memory order there.
+    Ditto's engines are. Weights of the picture with as many axes as `channels_last` names (4 for planes, 5
+    for volumes) have their channels last.
     """
     device, dtype = prepare(runtime, sizes.cpu_threads, half="float16")
     with weights(device, torch.float32):
         model = HeadModel(sizes, dtype).eval().requires_grad_(False)
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True
-        if channels_last:
-            model.warp.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            model.warp.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
-            model.decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return HeadEngine(model, recorded=runtime.recorded, step_overhead_ns=runtime.step_overhead_ns or 0)
+        orders = {4: torch.channels_last, 5: torch.channels_last_3d}
+        for axes in channels_last:
+            for part in (model.warp, model.decoder):
+                part.to(memory_format=orders[axes])  # type: ignore[call-overload]
+    engine = HeadEngine(model, recorded=runtime.recorded, step_overhead_ns=runtime.step_overhead_ns or 0)
+    if device.type == "cuda":
+        show_once(engine)
+    return engine
+
+
+def show_once(engine: HeadEngine) -> None:
+    """A session of two clips, so that nothing is cold when the first one comes."""
+    session = Session(fps=25, send=lambda item: None)
+    engine.add(session)
+    engine.feed(session, np.zeros(2 * session.clip_samples, np.int16))
+    engine.end(session)
+    while engine.step():
+        pass

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cotenant.tenants.builtin.packets import PacketPolicy
-from cotenant.tenants.builtin.recordings import Samples
 from cotenant.tenants.builtin.runtime import Runtime, prepare, spend_host_time, weights
 from cotenant.tenants.builtin.shapes.blocks import sample_top_k
 from cotenant.tenants.builtin.shapes.qwen3_tts import TtsSizes, text_tokens
 from cotenant.tenants.builtin.tts_steps import RecordedSteps, Steps, TtsModel
+
+Samples = NDArray[np.int16]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

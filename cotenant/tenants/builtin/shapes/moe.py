@@ -33,6 +33,11 @@ def grouped_product(x: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
+def one_launch_experts(device: torch.device) -> bool:
+    """Whether all experts' products are one kernel there (Hopper and data-centre Blackwell), or rehearsed."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) in {(9, 0), (10, 0)}
+
+
 class Experts(nn.Module):
     """(tokens, hidden) -> (tokens, hidden): the weighted sum of each token's likeliest experts."""
 

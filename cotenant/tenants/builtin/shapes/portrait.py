@@ -142,7 +142,7 @@ class Warp(nn.Module):
 
 
 def instance_norm(x: Tensor) -> Tensor:
-    """Each picture's channels to mean 0, variance 1; on CUDA it keeps the memory order, as torch's does not."""
+    """Each picture's channels to mean 0, variance 1. On CUDA in the memory order it has."""
     if not x.is_cuda:
         return fn.instance_norm(x)
     variance, mean = torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
