@@ -1,0 +1,251 @@
+"""A real vLLM on a CPU: started, asked, loaded, killed. Needs one; `.ci/run` says how it gets there.
+
+COTENANT_TEST_VLLM names the interpreter of its virtual environment; without it the one that runs the tests is
+taken if it has vLLM.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cotenant.errors import CouldNotRun
+from cotenant.run_dir.reader import read
+from cotenant.scenario.schema import Tenant
+from cotenant.tenants import launch
+from cotenant.tenants.reaper_client import Reaper
+from cotenant.units import NS_PER_S
+from cotenant.wire.completions import CompletionDecoder, Tokens, Usage, completion_request
+from cotenant.wire.http1 import Body, Head
+from tests.conductor import harness
+
+PYTHON = os.environ.get("COTENANT_TEST_VLLM") or (sys.executable if importlib.util.find_spec("vllm") else "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not PYTHON, reason="no vLLM here: COTENANT_TEST_VLLM is not set to a Python that has one"
+    ),
+]
+
+# Imports alone take a minute on two busy cores.
+DEADLINE_S = 540.0
+BLOCK: dict[str, Any] = {
+    "python": PYTHON,
+    "model": "tiny-qwen3",
+    "dtype": "bfloat16",
+    "max_model_len": 8192,
+    "max_num_batched_tokens": 2048,
+    "max_num_seqs": 16,
+    "kv_cache_memory_bytes": "512Mi",
+    "extra_args": ["--enforce-eager"],
+}
+TENANT: dict[str, Any] = {
+    "kind": "completions",
+    "engine": "launch",
+    "device": "cpu",
+    "vllm": BLOCK,
+    "ready": {"within": f"{DEADLINE_S:.0f}s"},
+}
+DECODE = {"tenant": "llm", "kind": "completions", "streams": 2, "prompt": 32, "output": 40}
+PREFILL = {"tenant": "llm", "kind": "completions", "streams": 1, "prompt": "4k", "output": 4}
+TIMING = {"settle": "500ms", "settle_limit": "60s", "measure": "8s", "solo": "0s", "stall_limit": "60s"}
+
+
+class Server:
+    """A vLLM that was started as a tenant, and the loop that keeps its reaper."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self._runner = asyncio.Runner()
+        self._reaper = self._runner.run(Reaper.start())
+        self.log = log_dir / "llm.log"
+        tenant = Tenant.model_validate(TENANT)
+        try:
+            started = self._runner.run(
+                launch.start_tenant(self._reaper, "llm", tenant, device_kind="cpu", log_dir=log_dir, seed=1)
+            )
+        except BaseException:
+            self.close()
+            raise
+        self.url, self.facts = started.urls[0], started.facts
+
+    def close(self) -> None:
+        self._runner.run(self._reaper.close())
+        self._runner.close()
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            return str(answer.read().decode())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    found = Server(tmp_path_factory.mktemp("vllm"))
+    family = psutil.Process().children(recursive=True)
+    yield found
+    engines = [process for process in family if "EngineCore" in process.name() or "VLLM" in process.name()]
+    assert engines, "the engine is a process of its own"
+    found.close()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "DEADLINE_S", DEADLINE_S)
+
+
+def test_its_start_is_told(server: Server) -> None:
+    facts = server.facts
+    assert facts["engine"] == "vllm"
+    assert facts["weights"] == "dummy"
+    assert facts["version"] == json.loads(server.get("/version"))["version"]
+    assert "--skip-tokenizer-init" in facts["argv"]
+    assert facts["arguments"]["kv_cache_memory_bytes"] == 512 * 2**20
+    assert facts["kv_cache"]["bytes"] == 512 * 2**20
+    assert facts["kv_cache"]["tokens"] == 512 * 2**20 // 2048
+    assert facts["kv_cache"]["blocks"] * int(facts["config"]["block_size"]) == facts["kv_cache"]["tokens"]
+    assert facts["config"]["max_seq_len"] == "8192"
+    assert 0 < facts["start_s"]["load"] < facts["start_s"]["total"]
+    assert facts["start_s"]["engine"] is not None
+    json.dumps(facts)
+
+
+def test_empty_texts_are_tokens_and_the_last_usage_has_its_own_times(server: Server) -> None:
+    body = completion_request(model=None, prompt=range(100, 140), max_tokens=12, extra={})
+    request = urllib.request.Request(
+        server.url + "/v1/completions", data=body, headers={"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        head = Head(
+            status=answer.status, headers={"content-type": answer.headers["Content-Type"]}, chunked=True
+        )
+        data = answer.read()
+    assert data.count(b'"text":""') == 12
+    events = CompletionDecoder(head).feed(Body(data=data, closes=True, after_bytes=0))
+    assert [event.tokens for event in events if isinstance(event, Tokens)] == [1] * 12
+    last = [event for event in events if isinstance(event, Usage)][-1]
+    assert (last.prompt_tokens, last.output_tokens) == (40, 12)
+    assert last.queue_ns is not None
+    assert last.first_token_ns is not None
+    assert 0 < last.first_token_ns < 60 * NS_PER_S
+
+
+def test_both_loads_against_a_running_server(server: Server, tmp_path: Path) -> None:
+    before = server.get("/metrics")
+    scenario = {
+        "name": "attached",
+        "device": "cpu",
+        "tenants": {"llm": {"kind": "completions", "engine": "attach", "url": server.url}},
+        "load": {"decode": DECODE, "prefill": PREFILL},
+        "stages": [
+            {"name": "decode", "load": ["decode"], "baseline": True},
+            {"name": "both", "load": ["decode", "prefill"]},
+        ],
+        "timing": TIMING,
+        "gate": ["llm.decode.tokens_per_s >= 1/s"],
+    }
+    ended = asyncio.run(harness.ran(tmp_path, scenario))
+    assert ended.run_dir is not None, ended.err
+    assert ended.manifest["status"] == "complete", ended.err
+    stages = {stage["name"]: stage["llm"] for stage in ended.summary["stages"]}
+    assert stages["decode"]["decode"]["tokens_per_s"] > 1
+    assert stages["both"]["prefill"]["prompt_tokens_per_s"] > 1
+    assert stages["both"]["decode"]["delivered"]
+    assert stages["both"]["prefill"]["delivered"]
+    assert ended.code == 0, ended.err
+    _every_token_was_seen(ended)
+    for name in ("prompt_tokens_total", "generation_tokens_total"):
+        assert _counter(server.get("/metrics"), name) > _counter(before, name)
+
+
+def _every_token_was_seen(ended: harness.Ended) -> None:
+    """Each whole stream has as many token rows as the server says, and as many as were asked for."""
+    assert ended.run_dir is not None
+    seen: dict[int, int] = {}
+    for row in read(ended.run_dir).tables["tokens"].to_pylist():
+        seen[row["stream"]] = seen.get(row["stream"], 0) + row["tokens"]
+    whole = [row for row in ended.streams() if row["end"] == "eos" and row["stage"] != "warm"]
+    assert {row["load"] for row in whole} == {"decode", "prefill"}
+    assert {row["error_kind"] for row in ended.streams()} == {None}
+    for row in whole:
+        prompt, output = (32, 40) if row["load"] == "decode" else (4000, 4)
+        assert (row["prompt_tokens"], row["output_tokens"], seen[row["stream"]]) == (prompt, output, output)
+
+
+def _counter(page: str, name: str) -> float:
+    lines = [line for line in page.splitlines() if line.startswith(f"vllm:{name}{{")]
+    assert lines, f"no {name}"
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def test_a_port_in_use_is_told_before_it_is_started(server: Server, tmp_path: Path) -> None:
+    tenant = Tenant.model_validate({**TENANT, "url": server.url})
+
+    async def main() -> None:
+        async with await Reaper.start() as reaper:
+            await launch.start_tenant(reaper, "own", tenant, device_kind="cpu", log_dir=tmp_path, seed=1)
+
+    with pytest.raises(CouldNotRun, match="in use"):
+        asyncio.run(main())
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_attached_one_tells_of_itself(server: Server, tmp_path: Path) -> None:
+    tenant = Tenant.model_validate({"kind": "completions", "engine": "attach", "url": server.url})
+
+    async def main() -> launch.Started:
+        async with await Reaper.start() as reaper:
+            return await launch.start_tenant(reaper, "x", tenant, device_kind="cpu", log_dir=tmp_path, seed=1)
+
+    facts = asyncio.run(main()).facts
+    assert (facts["version"], facts["kv_cache"]) == (server.facts["version"], server.facts["kv_cache"])
+    assert facts["start_s"]["total"] is None
+
+
+def test_an_engine_that_is_killed_in_a_stage(tmp_path: Path) -> None:
+    scenario = {
+        "name": "launched",
+        "device": "cpu",
+        "tenants": {"llm": TENANT},
+        "load": {"decode": DECODE},
+        "stages": [{"name": "decode", "load": ["decode"], "baseline": True}],
+        "timing": {**TIMING, "measure": "20s"},
+        "gate": ["llm.decode.tokens_per_s >= 1/s"],
+    }
+
+    async def main() -> harness.Ended:
+        async with harness.started(tmp_path, scenario) as command:
+            await command.until_marked("measure", "decode")
+            _engine(command).send_signal(signal.SIGKILL)
+            return await command.end()  # fails where a descendant is left
+
+    ended = asyncio.run(main())
+    assert ended.manifest["status"] == "failed"
+    assert "the tenant 'llm' ended" in ended.manifest["error"]
+    assert "its engine process has died while it served" in ended.err
+    assert ended.code != 0
+    assert ended.run_dir is not None
+    faults = [
+        row["name"] for row in read(ended.run_dir).tables["marks"].to_pylist() if row["what"] == "fault"
+    ]
+    assert "tenant:llm" in faults
+    assert any(row["error_kind"] == "in_stream" for row in ended.streams())
+
+
+def _engine(command: harness.Command) -> psutil.Process:
+    command.look()
+    for process in command.family.values():
+        with contextlib.suppress(psutil.Error):
+            if process.name().startswith("VLLM::EngineCor"):  # the kernel keeps 15 characters
+                return process
+    raise AssertionError([process.name() for process in command.family.values()])
