@@ -61,10 +61,9 @@ class SwiGlu(nn.Module):
         return out
 
 
-def rope_frequencies(head_dim: int, theta: float, device: torch.device | None = None) -> Tensor:
+def rope_frequencies(head_dim: int, theta: float) -> Tensor:
     """(head_dim / 2,) radians a position of each rotary pair."""
-    pairs = torch.arange(0, head_dim, 2, dtype=torch.float32, device=device)
-    return torch.pow(theta, -pairs / head_dim)
+    return torch.pow(theta, -torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
 
 
 def rope_table(positions: int, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:

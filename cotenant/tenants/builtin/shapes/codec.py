@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 import torch.nn.functional as fn
@@ -16,6 +17,8 @@ from cotenant.tenants.builtin.shapes.blocks import (
     rotate,
 )
 from cotenant.tenants.builtin.shapes.codec_memory import Memory
+
+ROPE_THETA: Final = 1e4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +154,7 @@ class CodecDecoder(nn.Module):
     """
 
     memory: Memory | None = None
+    _frequencies: Tensor
 
     def __init__(self, sizes: CodecSizes) -> None:
         super().__init__()
@@ -187,7 +191,8 @@ class CodecDecoder(nn.Module):
         frames = codes.shape[1]
         if frames not in self._made:
             cos, sin = (
-                part.to(self.books) for part in rope_table(frames, self.sizes.transformer.head_dim, 1e4)
+                part.to(self.books)
+                for part in rope_table(frames, self.sizes.transformer.head_dim, ROPE_THETA)
             )
             age = torch.arange(frames).view(-1, 1) - torch.arange(frames)
             mask = ((age >= 0) & (age < self.sizes.window)).to(codes.device)
@@ -197,6 +202,8 @@ class CodecDecoder(nn.Module):
     def remember(self, slots: int) -> Memory:
         """Room for what each of `slots` streams has left behind; from now on `next` may be called."""
         self.memory = Memory(slots, like=self.books)
+        head_dim, device = self.sizes.transformer.head_dim, self.books.device
+        self._frequencies = rope_frequencies(head_dim, ROPE_THETA).to(device)
         self._causal = [
             part for part in self.modules() if isinstance(part, CausalConv | CausalUp | WindowLayer)
         ]
@@ -213,7 +220,7 @@ class CodecDecoder(nn.Module):
         seen = position.view(-1, 1) + torch.arange(1 - sizes.window, frames, device=codes.device)
         age = at.unsqueeze(2) - seen.unsqueeze(1)
         mask = (age >= 0) & (age < sizes.window) & (seen.unsqueeze(1) >= 0)
-        angle = at.unsqueeze(2) * rope_frequencies(sizes.transformer.head_dim, 1e4, codes.device)
+        angle = at.unsqueeze(2) * self._frequencies
         cos, sin = (part.repeat(1, 1, 2).unsqueeze(1).to(self.books.dtype)
                     for part in (angle.cos(), angle.sin()))  # fmt: skip
         with self.memory.used_by(self._causal, slots):
