@@ -30,11 +30,16 @@ def http_url(url: str, path: str) -> str:
     return base.rstrip("/") + path
 
 
-async def get(session: aiohttp.ClientSession, url: str, limit_s: float) -> Answer:
-    """GET, redirects not followed. Never raises for what a server or a network does."""
+async def get(
+    session: aiohttp.ClientSession, url: str, limit_s: float, *, body_bytes: int = _BODY_BYTES
+) -> Answer:
+    """GET, redirects not followed, `body_bytes` read at most. Never raises for what server or network do."""
     try:
         async with asyncio.timeout(limit_s), session.get(url, allow_redirects=False) as response:
-            return Answer(status=response.status, body=await response.content.read(_BODY_BYTES))
+            body = b""
+            while piece := await response.content.read(body_bytes - len(body)):
+                body += piece
+            return Answer(status=response.status, body=body)
     except TimeoutError:
         return Answer(status=None, failure=f"no answer within {limit_s:g} s")
     except aiohttp.ClientConnectorCertificateError:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,10 @@ _HEALTH_POLL_S: Final = 0.25
 _HEALTH_LIMIT_S: Final = 5.0
 _CONNECT_LIMIT_S: Final = 2.0
 _READY_READ_BYTES: Final = 1 << 20
+_METRICS_BYTES: Final = 4 << 20
+_REQUESTS_RE: Final = re.compile(
+    r"^vllm:num_requests_(?:running|waiting)\{[^}]*\} (\d+(?:\.\d+)?)$", re.MULTILINE
+)
 
 
 async def wait_ready_line(
@@ -86,7 +91,9 @@ async def wait_healthy(
 
 
 async def wait_idle(urls: Sequence[str], *, limit_ns: int) -> bool:
-    """Whether all built-in servers had no request left within the limit, by the `active` of their health.
+    """Whether all servers had no request left within the limit.
+
+    By the `active` of a built-in server's health, or what a vLLM's /metrics says to be running and waiting.
 
     A server that does not answer has nothing left to do either: that it died is seen elsewhere.
     """
@@ -105,6 +112,9 @@ async def _active(session: aiohttp.ClientSession, url: str) -> int:
     answer = await get(session, http_url(url, "/health"), _HEALTH_LIMIT_S)
     if answer.failure.startswith("no answer within"):
         return 1
+    if answer.status == 200 and not answer.body:  # as a vLLM says that it is well
+        page = await get(session, http_url(url, "/metrics"), _HEALTH_LIMIT_S, body_bytes=_METRICS_BYTES)
+        return sum(round(float(value)) for value in _REQUESTS_RE.findall(page.body.decode(errors="replace")))
     try:
         return int(json.loads(answer.body)["active"])
     except (ValueError, KeyError, TypeError):

@@ -29,6 +29,7 @@ from cotenant.units import NS_PER_S
 _HOST: Final = "127.0.0.1"
 _PROBE_LIMIT_S: Final = 5.0
 _LOG_BYTES: Final = 4 << 20
+_METRICS_BYTES: Final = 4 << 20
 _WEIGHTS: Final = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf")
 _TOKENIZERS: Final = (
     "tokenizer.json",
@@ -85,7 +86,7 @@ async def describe(
     async with aiohttp.ClientSession() as session:
         version, metrics = await asyncio.gather(
             get(session, http_url(url, "/version"), _PROBE_LIMIT_S),
-            get(session, http_url(url, "/metrics"), _PROBE_LIMIT_S),
+            get(session, http_url(url, "/metrics"), _PROBE_LIMIT_S, body_bytes=_METRICS_BYTES),
         )
     answered = None
     with contextlib.suppress(ValueError, AttributeError):

@@ -140,6 +140,17 @@ def test_empty_texts_are_tokens_and_the_last_usage_has_its_own_times(server: Ser
     assert 0 < last.first_token_ns < 60 * NS_PER_S
 
 
+def test_it_is_idle_once_its_clients_have_left(server: Server) -> None:
+    body = completion_request(model=None, prompt=range(100, 140), max_tokens=4000, extra={})
+    request = urllib.request.Request(
+        server.url + "/v1/completions", data=body, headers={"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.read(100)
+        assert not asyncio.run(launch.wait_idle([server.url], limit_ns=0))
+    assert asyncio.run(launch.wait_idle([server.url], limit_ns=60 * NS_PER_S))
+
+
 def test_both_loads_against_a_running_server(server: Server, tmp_path: Path) -> None:
     before = server.get("/metrics")
     scenario = {
