@@ -11,13 +11,13 @@ from cotenant.scenario.vllm import MODEL_SHAPES
 
 DeviceKind = Literal["cpu", "gpu"]
 
-# Every value as it would stand in a scenario. No shapes of a GPU's size are built in yet: it runs tiny ones.
+# Every value as it would stand in a scenario.
 TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
     "cpu": {
         "device": "cpu",
         "engine": "builtin",
         "vllm_memory": {"kv_cache_memory_bytes": 2**30},
-        "shape": "tiny",
+        "shapes": {"speech": "tiny", "face": "tiny", "completions": "tiny"},
         "listeners": 2,
         "every": "4s",
         "streams": 4,
@@ -31,7 +31,7 @@ TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
         "device": "cuda:0",
         "engine": "builtin",
         "vllm_memory": {"gpu_memory_utilization": 0.6},
-        "shape": "tiny",
+        "shapes": {"speech": "qwen3-tts-0.6b", "face": "ditto", "completions": "llm-8b"},
         "listeners": 8,
         "every": "6s",
         "streams": 8,
@@ -83,7 +83,8 @@ def resolve(
             _choose_vllm(tenant, device_kind, machine or Machine())
         _fill(tenant, {**table, "protocol": PROTOCOLS[tenant["kind"]][0]}, ("device", "engine", "protocol"))
         if tenant["engine"] == "builtin":
-            _fill(tenant, table, ("shape",))
+            own: DeviceKind = "cpu" if tenant["device"] == "cpu" else device_kind
+            _fill(tenant, {"shape": TABLE[own]["shapes"][tenant["kind"]]}, ("shape",))
         if tenant.get("model") == AUTO:
             del tenant["model"]
     for load in data["load"].values():

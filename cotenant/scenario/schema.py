@@ -36,7 +36,11 @@ PROTOCOLS: Final[dict[str, tuple[str, ...]]] = {
     "face": ("cotenant",),
     "completions": ("openai",),
 }
-SHAPES: Final[dict[str, tuple[str, ...]]] = {"speech": ("tiny",), "face": ("tiny",), "completions": ("tiny",)}
+SHAPES: Final[dict[str, tuple[str, ...]]] = {
+    "speech": ("tiny", "qwen3-tts-0.6b", "qwen3-tts-1.7b"),
+    "face": ("tiny", "ditto"),
+    "completions": ("tiny", "llm-8b", "llm-30b-a3b"),
+}
 
 
 class _Model(BaseModel):

@@ -185,6 +185,21 @@ def test_the_profiles_that_a_scenario_may_name_are_those_there_are() -> None:
     assert set(DEFAULT_GATES) <= set(PROFILES)
 
 
+def test_the_shapes_that_a_scenario_may_name_are_those_there_are() -> None:
+    from cotenant.scenario.schema import SHAPES
+    from cotenant.tenants.builtin.shapes import registry
+
+    built_in = {"speech": registry.SPEECH, "face": registry.FACE, "completions": registry.COMPLETIONS}
+    assert {kind: set(names) for kind, names in SHAPES.items()} == {k: set(v) for k, v in built_in.items()}
+
+
+def test_a_gpu_gets_the_sizes_of_real_models_and_a_tenant_on_the_cpu_tiny_ones() -> None:
+    scenario = load("all-together", ["tenants.head.device=cpu"])
+    shapes = {name: tenant.shape for name, tenant in resolve(scenario, "gpu").tenants.items()}
+    assert shapes == {"tts": "qwen3-tts-0.6b", "head": "tiny", "llm": "llm-8b"}
+    assert {tenant.shape for tenant in resolve(scenario, "cpu").tenants.values()} == {"tiny"}
+
+
 @pytest.mark.parametrize("limit", [0, 0.95, "500ms", "-100ms", "95 %", "20/s", "32k", "1e-3"])
 def test_a_limit_may_have_a_unit(limit: float | str) -> None:
     data = dump(load("tts-alone"))
