@@ -13,9 +13,11 @@ _DTYPES: Final = {"s16": "<i2", "f32": "<f4"}
 
 
 def to_float(data: bytes, sample_format: str) -> npt.NDArray[np.float32]:
-    """Whole samples as floats from -1 to 1."""
+    """Whole samples as floats from -1 to 1; what is no number is silence."""
     samples = np.frombuffer(data, dtype=_DTYPES[sample_format])
-    return samples.astype(np.float32) / 32768.0 if sample_format == "s16" else samples.astype(np.float32)
+    if sample_format == "s16":
+        return samples.astype(np.float32) / 32768.0
+    return np.clip(np.nan_to_num(samples.astype(np.float32)), -1, 1)
 
 
 def to_s16(samples: npt.NDArray[np.float32]) -> bytes:

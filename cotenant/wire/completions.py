@@ -1,16 +1,19 @@
 """OpenAI `/v1/completions`: the request, and the token events of its streamed answer."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cotenant.errors import ServiceError
 from cotenant.units import NS_PER_MS
 from cotenant.wire.http1 import Body, Head
-from cotenant.wire.speech import Finished, error_text, parse_content_type
+from cotenant.wire.json_values import COUNT_LIMIT, count, error_text, json_object, short
+from cotenant.wire.speech import Finished, parse_content_type
 from cotenant.wire.sse import SseDecoder, SseEvent
+
+# Eleven days: a longer time of a request is garbage.
+_TIME_LIMIT_MS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,43 +94,47 @@ class CompletionDecoder:
         if event.data.strip() == b"[DONE]":
             self._dead = True
             return [Finished()]
-        try:
-            value: Any = json.loads(event.data)
-            if value.get("error") or value.get("object") == "error" or event.name == "error":
-                raise ServiceError("in_stream", error_text(value))
-            choices, usage = value.get("choices"), value.get("usage")
-            events: list[CompletionEvent] = []
-            if usage:
-                prompt, output = (
-                    int(usage.get("prompt_tokens") or 0),
-                    int(usage.get("completion_tokens") or 0),
-                )
-                times = value.get("metrics")
-                events.append(
-                    Usage(
-                        prompt_tokens=prompt,
-                        output_tokens=output,
-                        queue_ns=_time_ns(times, "queue_time_ms"),
-                        first_token_ns=_time_ns(times, "time_to_first_token_ms"),
-                    )
-                )
-            if choices:
-                tokens = max(0, output - self._counted) if usage else _without_usage(choices[0])
-                self._counted += tokens
-                events.append(Tokens(tokens=tokens, shared_read=event.after_bytes + rest_bytes > 0))
-            return events
-        except (ValueError, AttributeError, TypeError, KeyError, IndexError) as error:
-            raise ServiceError("protocol", f"an event that is no completion chunk: {error}") from None
+        value = json_object(event.data, "completion chunk")
+        if value.get("error") or value.get("object") == "error" or event.name == "error":
+            raise ServiceError("in_stream", error_text(value))
+        usage, ids = _usage(value), _token_ids(value.get("choices"))
+        events: list[CompletionEvent] = [] if usage is None else [usage]
+        if ids is not None:
+            tokens = ids if usage is None else max(0, usage.output_tokens - self._counted)
+            self._counted = min(COUNT_LIMIT, self._counted + tokens)
+            events.append(Tokens(tokens=tokens, shared_read=event.after_bytes + rest_bytes > 0))
+        return events
+
+
+def _usage(chunk: Mapping[str, Any]) -> Usage | None:
+    usage, times = chunk.get("usage"), chunk.get("metrics")
+    if not usage:
+        return None
+    if not isinstance(usage, dict):
+        raise ServiceError("protocol", f"no completion chunk: its usage is {short(usage)}")
+    return Usage(
+        prompt_tokens=count(usage.get("prompt_tokens"), "prompt_tokens"),
+        output_tokens=count(usage.get("completion_tokens"), "completion_tokens"),
+        queue_ns=_time_ns(times, "queue_time_ms"),
+        first_token_ns=_time_ns(times, "time_to_first_token_ms"),
+    )
 
 
 def _time_ns(times: Any, key: str) -> int | None:
     """A time that nothing depends on: what is no time is left out."""
     value_ms = times.get(key) if isinstance(times, Mapping) else None
-    if not isinstance(value_ms, int | float) or not math.isfinite(value_ms):
+    if not isinstance(value_ms, int | float) or not 0 <= value_ms <= _TIME_LIMIT_MS:
         return None
     return round(value_ms * NS_PER_MS)
 
 
-def _without_usage(choice: Any) -> int:
-    ids = choice.get("token_ids")
+def _token_ids(choices: Any) -> int | None:
+    """How many token ids the first choice has, 1 where it tells none; None without a choice."""
+    if not choices:
+        return None
+    if not isinstance(choices, list) or not isinstance(choices[0], dict):
+        raise ServiceError("protocol", f"no completion chunk: its choices are {short(choices)}")
+    ids = choices[0].get("token_ids")
+    if ids is not None and not isinstance(ids, list):
+        raise ServiceError("protocol", f"no completion chunk: its token_ids are {short(ids)}")
     return 1 if ids is None else len(ids)

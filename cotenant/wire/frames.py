@@ -3,14 +3,18 @@
 import json
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cotenant.errors import ServiceError
+from cotenant.units import NS_PER_S
+from cotenant.wire.json_values import count, error_text, json_object, short
 
 MAGIC: Final = b"CTF1"
 AUDIO_RATE_HZ: Final = 16_000
 _HEADER: Final = struct.Struct("<4sIq")
 HEADER_BYTES: Final = _HEADER.size
+# No audio is as long: such a time is garbage, and sums of times must stay within 64 bits.
+_MEDIA_LIMIT_NS: Final = 24 * 3600 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,8 @@ def parse_frame(message: bytes) -> FrameHeader:
     if len(message) < HEADER_BYTES or message[:4] != MAGIC:
         raise ServiceError("protocol", f"not a frame: {message[:16]!r}")
     _, index, media_time_ns = _HEADER.unpack_from(message)
+    if not 0 <= media_time_ns <= _MEDIA_LIMIT_NS:
+        raise ServiceError("protocol", f"a frame at {media_time_ns} ns of the audio")
     return FrameHeader(index=index, media_time_ns=media_time_ns, payload_bytes=len(message) - HEADER_BYTES)
 
 
@@ -46,15 +52,14 @@ END_MESSAGE: Final = json.dumps({"type": "end"})
 def parse_text(message: str) -> int | None:
     """The number of frames of `done`, None for a text message of another kind.
 
-    Raises ServiceError: `in_stream` for an `error` message, `protocol` for what is no JSON object.
+    Raises ServiceError: `in_stream` for an `error` message, `protocol` for what is no message.
     """
-    try:
-        value: Any = json.loads(message)
-        kind = value["type"]
-        if kind == "done":
-            return int(value.get("frames", 0))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise ServiceError("protocol", f"not a message of a talking head: {message[:80]!r}") from None
+    value = json_object(message, "message of a talking head")
+    kind = value.get("type")
+    if kind == "done":
+        return count(value.get("frames"), "frames")
     if kind == "error":
-        raise ServiceError("in_stream", str(value.get("message"))[:500])
+        raise ServiceError("in_stream", error_text(value.get("message")))
+    if not isinstance(kind, str):
+        raise ServiceError("protocol", f"no message of a talking head: its type is {short(kind)}")
     return None

@@ -5,6 +5,14 @@ from typing import Final
 from cotenant.units import NS_PER_S
 
 BYTES_PER_SAMPLE: Final = {"s16": 2, "f32": 4}
+# Sample rates that a voice may have; what a server tells beyond them is a fault of it.
+LEAST_RATE_HZ: Final = 1_000
+MOST_RATE_HZ: Final = 192_000
+
+
+def is_rate(rate_hz: int) -> bool:
+    """Whether samples of this rate are played."""
+    return LEAST_RATE_HZ <= rate_hz <= MOST_RATE_HZ
 
 
 def media_ns(samples_before: int, samples: int, rate_hz: int) -> int:

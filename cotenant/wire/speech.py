@@ -1,20 +1,22 @@
 """The body of a speech response -> samples, one event a message; its Content-Type decides how it is read."""
 
 import base64
-import binascii
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.errors import ServiceError
 from cotenant.wire.http1 import Body, Head
-from cotenant.wire.pcm import BYTES_PER_SAMPLE, PcmDecoder
+from cotenant.wire.json_values import error_text, json_object
+from cotenant.wire.pcm import BYTES_PER_SAMPLE, PcmDecoder, is_rate
 from cotenant.wire.sse import SseDecoder, SseEvent
 from cotenant.wire.wav import WavDecoder
 
 _WAV_TYPES: Final = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
 _RAW_TYPES: Final = ("audio/pcm", "audio/x-pcm", "audio/raw", "application/octet-stream", "")
+_RATE: Final = re.compile(r"[0-9]{1,9}")
 _RATE_HEADERS: Final = ("x-sample-rate", "x-audio-sample-rate", "x-custom-header-samplerate")
 
 
@@ -60,7 +62,7 @@ class SpeechDecoder:
         told = parameters.get("rate") or next(
             (head.headers[h] for h in _RATE_HEADERS if h in head.headers), ""
         )
-        self.rate_hz = int(told) if told.isdigit() and 0 < int(told) <= 768_000 else rate_hz
+        self.rate_hz = int(told) if _RATE.fullmatch(told) and is_rate(int(told)) else rate_hz
         self.sample_format = sample_format or "s16"
         channels = parameters.get("channels") or head.headers.get("x-channels", "1")
         if channels.strip() != "1":
@@ -122,20 +124,22 @@ class SpeechDecoder:
         if event.data.strip() == b"[DONE]":
             self._dead = True
             return Finished()
+        value = json_object(event.data, "speech event")
+        kind = value.get("type") or event.name
+        if not isinstance(kind, str):
+            raise ServiceError("protocol", "no speech event: its type is no text")
+        if value.get("error") or kind.endswith("error"):
+            raise ServiceError("in_stream", error_text(value))
+        if kind.endswith(".done"):
+            self._dead = True
+            return Finished()
+        encoded = value.get("audio") or value.get("delta")
+        if not kind.endswith("delta") or not encoded:
+            return None
         try:
-            value: Any = json.loads(event.data)
-            kind = str(value.get("type") or event.name)
-            if value.get("error") or kind.endswith("error"):
-                raise ServiceError("in_stream", error_text(value))
-            if kind.endswith(".done"):
-                self._dead = True
-                return Finished()
-            encoded = value.get("audio") or value.get("delta")
-            if not kind.endswith("delta") or not encoded:
-                return None
             self._pending.append(base64.b64decode(encoded, validate=True))
-        except (ValueError, AttributeError, TypeError, binascii.Error) as error:
-            raise ServiceError("protocol", f"an event that is no speech event: {error}") from None
+        except (ValueError, TypeError) as error:
+            raise ServiceError("protocol", f"no speech event: {error}") from None
         return self._message(event.after_bytes + rest_bytes > 0, len(event.data))
 
 
@@ -183,11 +187,3 @@ def parse_content_type(value: str) -> tuple[str, dict[str, str]]:
     kind, *rest = value.split(";")
     pairs = (part.partition("=") for part in rest)
     return kind.strip().lower(), {name.strip().lower(): text.strip().strip('"') for name, _, text in pairs}
-
-
-def error_text(value: Any) -> str:
-    """The message in a JSON error of one of the usual forms, at most 500 characters."""
-    inner = value.get("error") or value.get("message") or value.get("detail") or value
-    if isinstance(inner, dict):
-        inner = inner.get("message") or inner
-    return str(inner)[:500]

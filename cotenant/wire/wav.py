@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cotenant.errors import ServiceError
+from cotenant.wire.pcm import is_rate
 
 _HEADER_LIMIT_BYTES: Final = 1 << 20
 # From here on a size is a placeholder of a writer that did not know it (0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000);
@@ -105,7 +106,7 @@ class WavDecoder:
             )
         if channels != 1:
             raise self._error(f"WAV with {channels} channels; only mono is played")
-        if not 0 < rate_hz <= 768_000:
+        if not is_rate(rate_hz):
             raise self._error(f"a WAV sample rate of {rate_hz} Hz")
         return WavFormat(rate_hz=rate_hz, sample_format=sample_format)
 

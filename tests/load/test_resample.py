@@ -53,4 +53,6 @@ def test_formats() -> None:
     loud = np.array([0.0, 0.5, -1.0, 1.5], dtype=np.float32)
     assert np.frombuffer(to_s16(loud), "<i2").tolist() == [0, 16384, -32768, 32767]
     assert to_float(to_s16(loud), "s16").tolist() == pytest.approx([0, 0.5, -1.0, 1.0], abs=1e-4)
-    assert to_float(loud.tobytes(), "f32").tolist() == loud.tolist()
+    assert to_float(loud.tobytes(), "f32").tolist() == [0, 0.5, -1.0, 1.0]
+    wild = np.array([np.nan, np.inf, -np.inf, 3e38], dtype=np.float32)
+    assert to_float(wild.tobytes(), "f32").tolist() == [0, 1, -1, 1]

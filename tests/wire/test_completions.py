@@ -86,3 +86,18 @@ def test_the_request() -> None:
     assert body["prompt"] == [7, 8]
     assert (body["max_tokens"], body["ignore_eos"], body["stream"], body["priority"]) == (4, True, True, 1)
     assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
+
+
+@pytest.mark.parametrize("told", ["Infinity", "NaN", "1e30", "-1", "2147483648", "1.5", '"5"', "true", "[1]"])
+@pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens"])
+def test_a_count_that_is_none(field: str, told: str) -> None:
+    (event,) = feed(f'data: {{"choices":[{{"text":"a"}}],"usage":{{"{field}":{told}}}}}\n\n'.encode())
+    assert isinstance(event, ServiceError)
+    assert (event.kind, field in str(event)) == ("protocol", True)
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"error":' * 100_000, b'{"choices":[' + b"[" * 100_000])
+def test_json_nested_too_deeply(deep: bytes) -> None:
+    (event,) = feed(b"data: " + deep + b"\n\n")
+    assert isinstance(event, ServiceError)
+    assert event.kind == "protocol"

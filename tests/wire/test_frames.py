@@ -31,3 +31,19 @@ def test_text_that_is_no_message(message: str) -> None:
     with pytest.raises(ServiceError) as caught:
         parse_text(message)
     assert caught.value.kind == "protocol"
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["[" * 100_000, '{"type": "done", "frames": Infinity}', '{"type": "done", "frames": -1}', '{"type": 5}'],
+)
+def test_text_that_tells_nonsense(message: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        parse_text(message)
+    assert caught.value.kind == "protocol"
+
+
+@pytest.mark.parametrize("media_time_ns", [-1, 2**62, -(2**62)])
+def test_a_frame_of_no_time(media_time_ns: int) -> None:
+    with pytest.raises(ServiceError):
+        parse_frame(pack_frame(0, media_time_ns, b""))

@@ -179,3 +179,18 @@ def test_the_request() -> None:
     assert body == {
         "model": "m", "input": "Hi.", "response_format": "pcm", "stream": True, "stream_format": "audio",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("told", ["²", "٢٤٠٠٠", "-24000", "1e4", "0", "999", "192001", "9" * 5000, " "])
+def test_a_rate_that_is_none_is_not_taken(told: str) -> None:
+    assert decoder({"content-type": "audio/pcm", "x-sample-rate": told}, rate_hz=24_000).rate_hz == 24_000
+    assert decoder({"content-type": f"audio/pcm;rate={told}"}, rate_hz=24_000).rate_hz == 24_000
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"type":{"a":1}}', b"7"])
+def test_an_event_that_tells_nonsense(data: bytes) -> None:
+    (event,) = decoder({"content-type": "text/event-stream"}).feed(
+        Body(data=b"data: " + data + b"\n\n", closes=True, after_bytes=0)
+    )
+    assert isinstance(event, ServiceError)
+    assert event.kind == "protocol"
