@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from cotenant.errors import ExitCode, UserError
 from cotenant.records import TABLES, Recording
 from cotenant.run_dir.reader import read
-from cotenant.units import parse_duration_ns
-from cotenant.verdict.summary import JudgeOptions, exit_code, judge
+from cotenant.verdict.options import JudgeOptions, read_options
+from cotenant.verdict.summary import exit_code, judge
 from cotenant.verdict.typed import Stage, Summary, summary_of
 
 if TYPE_CHECKING:
@@ -74,22 +74,13 @@ def open_run(
     It is judged as its own scenario says, but for what is given: durations as text (`"400ms"`), gates as on
     the command line. Raises UserError for what is no run, and for a wrong duration.
     """
-    options = JudgeOptions(
-        lookahead_ns=_duration_ns("lookahead", lookahead),
+    options = read_options(
+        lookahead=lookahead,
         start=start,
         after_underrun=after_underrun,
-        quantum_ns=_duration_ns("quantum", quantum),
-        gates=tuple(gates),
+        quantum=quantum,
+        gates=gates,
         decision=decision,
         inconclusive=inconclusive,
     )
     return Run(path=Path(path), recording=read(Path(path)), options=options)
-
-
-def _duration_ns(name: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_duration_ns(text)
-    except ValueError as error:
-        raise UserError(f"{name}: {error}") from None

@@ -1,6 +1,5 @@
 """The pytest fixture `cotenant_run`. Nothing of cotenant is imported before a test asks for it."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,16 +54,14 @@ def _record(scenario: str, overrides: Sequence[str], quick: bool, out: Path, opt
     """Runs a scenario as `cotenant run` does. Raises UserError, CouldNotRun where it was not completed."""
     from rich.console import Console
 
-    from cotenant.conductor import preflight
+    from cotenant.conductor.prepare import prepare
     from cotenant.conductor.run import record
     from cotenant.errors import CouldNotRun
     from cotenant.live.progress import progress_for
-    from cotenant.scenario.auto import resolve
-    from cotenant.scenario.load import load
+    from cotenant.verdict.options import read_options, scenario_overrides
 
-    found = load(scenario, (*overrides, *_as_overrides(options)))
-    device = preflight.find_device(found.device)
-    resolved = resolve(found, device.kind, quick=quick)
+    judging = scenario_overrides(read_options(**options))
+    resolved, device = prepare(scenario, (*overrides, *judging), quick=quick)
     console = Console(stderr=True, highlight=False)
     done = record(resolved, device=device, out=out, make_progress=lambda: progress_for(console))
     if done.signal is not None:
@@ -72,17 +69,3 @@ def _record(scenario: str, overrides: Sequence[str], quick: bool, out: Path, opt
     if done.status != "complete":
         raise CouldNotRun(f"{scenario} was not completed: {done.why}")
     return done.run_dir
-
-
-def _as_overrides(options: dict[str, Any]) -> list[str]:
-    """What a run is judged by is what its listeners wait for: it has to be in the scenario."""
-    gates = options.get("gates")
-    values = {
-        "lookahead": options.get("lookahead"),
-        "player.start": options.get("start"),
-        "player.after_underrun": options.get("after_underrun"),
-        "player.quantum": options.get("quantum"),
-        "gate": json.dumps(list(gates)) if gates else None,
-        "decision": options.get("decision"),
-    }
-    return [f"{path}={value}" for path, value in values.items() if value is not None]

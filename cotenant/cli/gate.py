@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cotenant.cli import options as flags
+from cotenant.verdict.options import JudgeOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +15,7 @@ class GateOptions:
     """What is judged, and how."""
 
     run: Path
-    judging: flags.JudgeFlags
+    judging: JudgeOptions
     junit: Path | None = None
     markdown: Path | None = None
     json: bool
@@ -43,7 +44,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Prints the summary as JSON on stdout.")] = False,
 ) -> int:
     """Judges a recorded run again: another lookahead, other gates. The run is not touched."""
-    judging = flags.judge_flags(
+    judging = flags.judge_options(
         lookahead=lookahead,
         start=start,
         after_underrun=after_underrun,
@@ -64,7 +65,7 @@ def judge_run(options: GateOptions) -> int:
     from cotenant.verdict.summary import exit_code, judge
 
     recording = read(options.run)
-    summary = judge(recording, flags.judge_options(options.judging))
+    summary = judge(recording, options.judging)
     output.show_summary(summary, recording.manifest)
     if options.json:
         output.print_summary_json(summary)

@@ -1,17 +1,11 @@
 """The judging flags, shared by every command that judges, and what they turn into."""
 
-import json
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from cotenant.errors import UserError
-from cotenant.units import parse_duration_ns
-
-if TYPE_CHECKING:
-    from cotenant.verdict.summary import JudgeOptions
+from cotenant.verdict.options import JudgeOptions, read_options
 
 
 class Start(StrEnum):
@@ -90,20 +84,7 @@ InconclusiveFlag = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeFlags:
-    """The judging flags as given; None (or no gate) where the scenario decides."""
-
-    lookahead_ns: int | None = None
-    start: Literal["prefill", "delay"] | None = None
-    after_underrun: Literal["resume", "refill", "drop"] | None = None
-    quantum_ns: int | None = None
-    gates: tuple[str, ...] = ()
-    decision: Literal["interval", "point"] | None = None
-    inconclusive: Literal["fail", "pass"] | None = None
-
-
-def judge_flags(
+def judge_options(
     *,
     lookahead: str | None,
     start: Start | None,
@@ -112,51 +93,15 @@ def judge_flags(
     gate: list[str] | None,
     decision: Decision | None,
     inconclusive: Inconclusive | None,
-) -> JudgeFlags:
+) -> JudgeOptions:
     """Reads the flags as typed. Raises UserError naming the flag."""
-    return JudgeFlags(
-        lookahead_ns=_duration_ns("--lookahead", lookahead),
+    return read_options(
+        lookahead=lookahead,
         start=None if start is None else start.value,
         after_underrun=None if after_underrun is None else after_underrun.value,
-        quantum_ns=_duration_ns("--quantum", quantum),
-        gates=tuple(gate or ()),
+        quantum=quantum,
+        gates=gate,
         decision=None if decision is None else decision.value,
         inconclusive=None if inconclusive is None else inconclusive.value,
+        dashes="--",
     )
-
-
-def judge_options(flags: JudgeFlags) -> "JudgeOptions":
-    """The same for the verdict."""
-    from cotenant.verdict.summary import JudgeOptions
-
-    return JudgeOptions(
-        lookahead_ns=flags.lookahead_ns,
-        start=flags.start,
-        after_underrun=flags.after_underrun,
-        quantum_ns=flags.quantum_ns,
-        gates=flags.gates,
-        decision=flags.decision,
-        inconclusive=flags.inconclusive,
-    )
-
-
-def scenario_overrides(flags: JudgeFlags) -> tuple[str, ...]:
-    """The flags as `path=value`: what a run is judged by is what its listeners wait for, and recorded."""
-    values = {
-        "lookahead": None if flags.lookahead_ns is None else f"{flags.lookahead_ns}ns",
-        "player.start": flags.start,
-        "player.after_underrun": flags.after_underrun,
-        "player.quantum": None if flags.quantum_ns is None else f"{flags.quantum_ns}ns",
-        "gate": json.dumps(flags.gates, ensure_ascii=False) if flags.gates else None,
-        "decision": flags.decision,
-    }
-    return tuple(f"{path}={value}" for path, value in values.items() if value is not None)
-
-
-def _duration_ns(flag: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_duration_ns(text)
-    except ValueError as error:
-        raise UserError(f"{flag}: {error}") from None

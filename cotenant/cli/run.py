@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cotenant.cli import options as flags
+from cotenant.verdict.options import JudgeOptions, scenario_overrides
 
 if TYPE_CHECKING:
     from cotenant.conductor.run import Recorded
-    from cotenant.scenario.schema import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class RunOptions:
     overrides: tuple[str, ...]
     out: Path
     quick: bool
-    judging: flags.JudgeFlags
+    judging: JudgeOptions
     json: bool
 
 
@@ -56,7 +56,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Prints summary.json on stdout.")] = False,
 ) -> int:
     """Puts the services on one device, stage by stage, and says which stage breaks the playback."""
-    judging = flags.judge_flags(
+    judging = flags.judge_options(
         lookahead=lookahead,
         start=start,
         after_underrun=after_underrun,
@@ -68,7 +68,7 @@ def command(
     return run(
         RunOptions(
             scenario=scenario,
-            overrides=(*(override or ()), *flags.scenario_overrides(judging)),
+            overrides=(*(override or ()), *scenario_overrides(judging)),
             out=out,
             quick=quick,
             judging=judging,
@@ -83,20 +83,15 @@ def run(options: RunOptions) -> int:
     Raises UserError and CouldNotRun.
     """
     from cotenant.cli import output
-    from cotenant.conductor import preflight
+    from cotenant.conductor.prepare import prepare
     from cotenant.conductor.run import record
     from cotenant.live.progress import progress_for
-    from cotenant.scenario.auto import resolve
-    from cotenant.scenario.load import load
 
-    scenario = load(options.scenario, options.overrides)
-    device = preflight.find_device(scenario.device)
-    resolved = resolve(scenario, device.kind, quick=options.quick)
-    _check_gates(resolved, device.kind)
+    scenario, device = prepare(options.scenario, options.overrides, quick=options.quick)
     console = output.stderr_console()
     if device.note:
         console.print(device.note, markup=False)
-    recorded = record(resolved, device=device, out=options.out, make_progress=lambda: progress_for(console))
+    recorded = record(scenario, device=device, out=options.out, make_progress=lambda: progress_for(console))
     if recorded.exit_code is not None:
         console.print(
             f"{recorded.why}; what was recorded stays: cotenant gate {shlex.quote(str(recorded.run_dir))}",
@@ -114,7 +109,7 @@ def _judge(recorded: "Recorded", options: RunOptions) -> int:
     from cotenant.verdict.summary import exit_code, judge, to_json
 
     recording = read(recorded.run_dir)
-    summary = judge(recording, flags.judge_options(options.judging))
+    summary = judge(recording, options.judging)
     write_summary(recorded.run_dir, to_json(summary))
     output.show_summary(summary, recording.manifest)
     if recorded.why is not None:
@@ -123,15 +118,3 @@ def _judge(recorded: "Recorded", options: RunOptions) -> int:
     if options.json:
         output.print_summary_json(summary)
     return exit_code(summary, options.judging.inconclusive)
-
-
-def _check_gates(scenario: "Scenario", device_kind: str) -> None:
-    """A gate that names no metric is found before anything is started. Raises UserError."""
-    from cotenant.records import TABLES, Recording
-    from cotenant.scenario.load import dump
-    from cotenant.verdict.gates import resolve
-    from cotenant.verdict.plan import read_plan
-
-    manifest = {"scenario": dump(scenario), "device": {"kind": device_kind}}
-    nothing = {name: schema.empty_table() for name, schema in TABLES.items()}
-    resolve(scenario.gate, read_plan(Recording(manifest=manifest, tables=nothing)))

@@ -3,13 +3,13 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cotenant.cli import options as flags
 from cotenant.errors import ExitCode, UserError
-from cotenant.units import parse_duration_ns
+from cotenant.verdict.options import read_duration_ns
 
 if TYPE_CHECKING:
     from cotenant.playback.options import PlayerOptions
@@ -29,74 +29,69 @@ class SimulateOptions:
     json: bool
 
 
+def _time(flag: str, text: str) -> Any:
+    return typer.Option(flag, metavar="TIME", help=text)
+
+
+_FILE = typer.Argument(
+    metavar="FILE.csv", help="Columns arrival_ms,duration_ms[,stream][,end]; - is the standard input."
+)
+_START = typer.Option("--start", help="Playback starts when the lookahead is full, or that long after.")
+_AFTER_UNDERRUN = typer.Option("--after-underrun", help="After running dry: go on, refill first, or drop.")
+_FACES = typer.Option("--faces", metavar="FILE", help="Video frames: columns arrival_ms,media_ms[,stream].")
+_GIVE_UP = _time(
+    "--give-up", "Streams not marked eos were cut off, and given up this long after their last arrival."
+)
+
+
 def command(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE.csv",
-            help="Columns arrival_ms,duration_ms[,stream][,end]; - is the standard input.",
-        ),
-    ],
-    lookahead: Annotated[
-        str, typer.Option("--lookahead", metavar="TIME", help="The player's buffer.")
-    ] = "400ms",
-    start: Annotated[
-        flags.Start,
-        typer.Option("--start", help="Playback starts when the lookahead is full, or that long after."),
-    ] = flags.Start.PREFILL,
-    after_underrun: Annotated[
-        flags.AfterUnderrun,
-        typer.Option("--after-underrun", help="After running dry: go on, refill first, or drop."),
-    ] = flags.AfterUnderrun.RESUME,
-    quantum: Annotated[
-        str, typer.Option("--quantum", metavar="TIME", help="The sound card's period, as in 20ms.")
-    ] = "0ms",
-    refill: Annotated[
-        str | None,
-        typer.Option("--refill", metavar="TIME", help="How much `refill` waits for (the lookahead)."),
-    ] = None,
+    file: Annotated[str, _FILE],
+    lookahead: Annotated[str, _time("--lookahead", "The player's buffer.")] = "400ms",
+    start: Annotated[flags.Start, _START] = flags.Start.PREFILL,
+    after_underrun: Annotated[flags.AfterUnderrun, _AFTER_UNDERRUN] = flags.AfterUnderrun.RESUME,
+    quantum: Annotated[str, _time("--quantum", "The sound card's period, as in 20ms.")] = "0ms",
+    refill: Annotated[str | None, _time("--refill", "How much `refill` waits for (the lookahead).")] = None,
     resync_after: Annotated[
-        str | None,
-        typer.Option(
-            "--resync-after", metavar="TIME", help="`drop` moves its clock for later chunks (never)."
-        ),
+        str | None, _time("--resync-after", "`drop` moves its clock for later chunks (never).")
     ] = None,
-    give_up: Annotated[
-        str | None,
-        typer.Option(
-            "--give-up",
-            metavar="TIME",
-            help="Streams not marked eos were cut off, and given up this long after their last arrival.",
-        ),
-    ] = None,
-    faces: Annotated[
-        str | None,
-        typer.Option("--faces", metavar="FILE", help="Video frames: columns arrival_ms,media_ms[,stream]."),
-    ] = None,
+    give_up: Annotated[str | None, _GIVE_UP] = None,
+    faces: Annotated[str | None, _FACES] = None,
     fps: Annotated[float, typer.Option("--fps", min=0.1, max=1000, help="Frame rate of --faces.")] = 25,
     json: Annotated[bool, typer.Option("--json", help="Prints JSON on stdout.")] = False,
 ) -> int:
     """Plays recorded arrivals in the simulated player. Exits 0 whatever it finds, 3 without a stream."""
+    if file == "-" and faces == "-":
+        raise UserError("only one of the two files can be the standard input")
+    player = _player(lookahead, start, after_underrun, quantum, refill, resync_after)
+    give_up_ns = read_duration_ns("--give-up", give_up)
+    return simulate(
+        SimulateOptions(file=file, player=player, give_up_ns=give_up_ns, faces=faces, fps=fps, json=json)
+    )
+
+
+def _player(
+    lookahead: str,
+    start: flags.Start,
+    after_underrun: flags.AfterUnderrun,
+    quantum: str,
+    refill: str | None,
+    resync_after: str | None,
+) -> "PlayerOptions":
     from cotenant.playback.options import PlayerOptions
 
-    refill_ns, resync_after_ns = _time_ns("--refill", refill), _time_ns("--resync-after", resync_after)
+    refill_ns = read_duration_ns("--refill", refill)
+    resync_after_ns = read_duration_ns("--resync-after", resync_after)
     if refill_ns is not None and after_underrun is not flags.AfterUnderrun.REFILL:
         raise UserError("--refill is about a player that refills; add --after-underrun refill")
     if resync_after_ns is not None and after_underrun is not flags.AfterUnderrun.DROP:
         raise UserError("--resync-after is about a player that drops; add --after-underrun drop")
-    if file == "-" and faces == "-":
-        raise UserError("only one of the two files can be the standard input")
-    player = PlayerOptions(
-        lookahead_ns=_time_ns("--lookahead", lookahead) or 0,
+    return PlayerOptions(
+        lookahead_ns=read_duration_ns("--lookahead", lookahead) or 0,
         start=start.value,
         after_underrun=after_underrun.value,
-        quantum_ns=_time_ns("--quantum", quantum) or 0,
+        quantum_ns=read_duration_ns("--quantum", quantum) or 0,
         refill_ns=refill_ns,
         resync_after_ns=resync_after_ns,
-    )
-    give_up_ns = _time_ns("--give-up", give_up)
-    return simulate(
-        SimulateOptions(file=file, player=player, give_up_ns=give_up_ns, faces=faces, fps=fps, json=json)
     )
 
 
@@ -141,12 +136,3 @@ def _read(file: str) -> bytes:
 
 def _name(file: str) -> str:
     return "the standard input" if file == "-" else file
-
-
-def _time_ns(flag: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_duration_ns(text)
-    except ValueError as error:
-        raise UserError(f"{flag}: {error}") from None

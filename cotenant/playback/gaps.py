@@ -1,48 +1,35 @@
-"""Times between the chunks of a stream, as seen from the listener."""
+"""Times between the chunks of streams, as seen from the listener."""
 
 from typing import Final
 
 import numpy as np
 
-from cotenant.playback.arrivals import NULL_NS, Int64Array
-from cotenant.playback.blocks import Arrivals, blocks_of
+from cotenant.playback.arrivals import Int64Array
 
 # Chunks that arrive less than this after the one before belong to its burst.
 BURST_NS: Final = 5_000_000
 
 
-def chunk_gaps(arrival_ns: Int64Array) -> Int64Array:
-    """Gaps between the bursts of one stream (arrivals in order): from one's last chunk to the next."""
-    gaps = np.diff(arrival_ns)
-    return gaps[gaps >= BURST_NS]
+def stream_gaps(arrival_ns: Int64Array, offsets: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """(Every gap between a stream's chunks, offsets of the streams' gaps).
 
-
-def gap_time_weighted(arrival_ns: Int64Array, percent: int = 99) -> int | None:
-    """How long the gap is that a random instant of the stream lies in: nearest rank over total gap time.
-
-    Bursts are not joined. None under two chunks; 0 where all arrived at once.
+    Stream i has the arrivals `offsets[i]` to `offsets[i + 1]`, in order, of chunks that hold audio.
     """
-    if arrival_ns.size < 2:
-        return None
-    gaps = np.sort(np.diff(arrival_ns))
+    counts = np.diff(offsets)
+    inner = np.ones(arrival_ns.size, np.bool_)
+    inner[offsets[:-1][counts > 0]] = False
+    gaps = np.diff(arrival_ns, prepend=arrival_ns[:1])[inner]
+    return gaps, np.concatenate(([0], np.cumsum(np.maximum(counts - 1, 0)))).astype(np.int64)
+
+
+def gaps_time_weighted(gaps_ns: Int64Array, percents: tuple[int, ...]) -> list[int | None]:
+    """How long the gap is that a random instant lies in: nearest ranks over total gap time.
+
+    Bursts are not joined. None without a gap; 0 where all are.
+    """
+    if gaps_ns.size == 0:
+        return [None] * len(percents)
+    gaps = np.sort(gaps_ns)
     reached = np.cumsum(gaps)
-    return int(gaps[np.searchsorted(reached, -(-percent * int(reached[-1]) // 100))])
-
-
-def fleet_gaps(arrivals: Arrivals) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """(Every gap between bursts, the stream it belongs to, the largest gap of each stream or NULL_NS).
-
-    In order of stream and time; a stream of a single burst has no gap.
-    """
-    gaps, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    largest = np.full(arrivals.streams, NULL_NS, np.int64)
-    for block in blocks_of(arrivals):
-        step = np.diff(block.arrival)
-        between = step >= BURST_NS
-        between[block.first[1:] - 1] = False
-        row = np.flatnonzero(between)
-        stream = block.stream[block.owner(row + 1)]
-        gaps.append(step[row])
-        owners.append(stream)
-        np.maximum.at(largest, stream, step[row])
-    return np.concatenate(gaps), np.concatenate(owners), largest
+    ranks = [-(-percent * int(reached[-1]) // 100) for percent in percents]
+    return [int(gaps[place]) for place in np.searchsorted(reached, ranks).tolist()]

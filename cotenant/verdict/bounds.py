@@ -1,5 +1,7 @@
 """The interval of the metric that a gate reads, from the sample the metric was computed from."""
 
+import math
+
 from cotenant.verdict.sample import LEVELS, Exact, Part, Quantiles, Ratio, Sample, Share, look_up
 from cotenant.verdict.stats import Bounds, quantile_bounds, ratio_bounds, share_bounds
 
@@ -29,7 +31,7 @@ def bounds_of(part: Part, path: str, tail: float) -> Bounds:
     if isinstance(sample, Share) and len(sample.good):
         return share_bounds(sample.good, sample.blocks, tail)
     if isinstance(sample, Ratio) and len(sample.numerators) and sample.denominators.sum() > 0:
-        return ratio_bounds(sample.numerators, sample.denominators, sample.blocks, tail)
+        return ratio_bounds(sample.numerators, sample.denominators, sample.blocks, tail, unseen=sample.unseen)
     if isinstance(sample, Quantiles) and level is not None and len(sample.values):
         return quantile_bounds(
             sample.values,
@@ -39,6 +41,11 @@ def bounds_of(part: Part, path: str, tail: float) -> Bounds:
             independent=sample.independent,
             tail=tail,
         )
+    if isinstance(sample, Ratio) and (size := len(sample.numerators)):
+        value, _ = look_up({**part.entry, "why": part.why}, path)
+        if value is not None and math.isinf(value):
+            # Not one of the units was finite, so nothing of it is uncertain.
+            return Bounds(low=value, high=value, n=size, n_eff=float(size), blocks=0)
     lacking = "no interval is computed for this metric" if sample is None else "no data"
     return Bounds(low=None, high=None, n=0, n_eff=0.0, blocks=0, why=lacking)
 

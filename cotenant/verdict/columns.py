@@ -149,6 +149,15 @@ def owner(offsets: Ints) -> Ints:
     return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
 
 
+def rows_of(offsets: Ints, groups: Ints) -> Ints:
+    """Indices of all rows of some groups, group after group."""
+    counts = np.diff(offsets)[groups]
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    rows: Ints = np.arange(total, dtype=np.int64) + np.repeat(offsets[:-1][groups] - (ends - counts), counts)
+    return rows
+
+
 def first_of(values: Ints, offsets: Ints) -> Ints:
     """The first value of each group, `NULL` for an empty one."""
     return _at(values, offsets[:-1], offsets)

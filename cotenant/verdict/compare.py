@@ -2,13 +2,14 @@
 window."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from cotenant.verdict.bootstrap import nearest_rank
 from cotenant.verdict.columns import NULL, Floats, Ints, Streams
-from cotenant.verdict.sample import Part, put
+from cotenant.verdict.sample import Compared, Doubted, Part, put
 from cotenant.verdict.speech import Utterances, paired_quantiles
 from cotenant.verdict.stats import Bounds, paired_bounds, paired_share_bounds
 
@@ -72,15 +73,23 @@ def quantile_ratios(
     return found
 
 
-def widen(entry: dict[str, Any], a_a_ratio: float | None) -> None:
-    """Divides and multiplies the bounds of a ratio by max(r, 1/r), r the run's own A/A ratio of that
-    metric."""
-    if not a_a_ratio or entry.get("bounds_of") != "ratio" or entry.get("low") is None:
+def widen(part: Part, name: str, a_a_ratio: float | None, lacking: str) -> None:
+    """Divides and multiplies the bounds of a ratio by max(r, 1/r), r the run's own A/A ratio of that metric.
+
+    Without one (`lacking` says why) the run's own noise is not known, and a gate over the ratio cannot pass.
+    """
+    path, entry = f"{name}.ratio", part.entry[name]
+    if entry.get("bounds_of") != "ratio":
+        return
+    if not a_a_ratio:
+        part.doubts[path] = Doubted(reason=lacking)
         return
     factor = max(a_a_ratio, 1 / a_a_ratio)
-    entry["low"] = round(entry["low"] / factor, 6)
-    if entry.get("high") is not None:
-        entry["high"] = round(entry["high"] * factor, 6)
+    if isinstance(sample := part.samples.get(path), Compared):
+        part.samples[path] = replace(sample, widened_by=factor)
+    for bound, by in (("low", 1 / factor), ("high", factor)):
+        if entry.get(bound) is not None:
+            entry[bound] = round(entry[bound] * by, 6)
 
 
 def put_bounds(part: Part, path: str, bounds: Bounds) -> None:
@@ -115,7 +124,9 @@ def _put_pair(
     part.entry[name]["n"] = len(own)
     part.entry[name]["bounds_of"] = "ratio" if ratio else "difference"
     if len(own):
-        put_bounds(part, name, paired_bounds(own, reference, blocks, level, ratio=ratio, tail=tail))
+        bounds = paired_bounds(own, reference, blocks, level, ratio=ratio, tail=tail)
+        put_bounds(part, name, bounds)
+        part.samples[f"{name}.{'ratio' if ratio else 'difference_ms'}"] = Compared(blocks=bounds.blocks)
     else:
         put(part, f"{name}.low", None, NO_PAIRS)
         put(part, f"{name}.high", None, NO_PAIRS)
@@ -135,7 +146,9 @@ def _put_clean(
     part.entry["clean_share"]["n"] = size
     part.entry["clean_share"]["bounds_of"] = "difference"
     if size:
-        put_bounds(part, "clean_share", paired_share_bounds(ours, theirs, own.blocks[left], tail=tail))
+        bounds = paired_share_bounds(ours, theirs, own.blocks[left], tail=tail)
+        put_bounds(part, "clean_share", bounds)
+        part.samples["clean_share.difference"] = Compared(blocks=bounds.blocks)
 
 
 def put_comparison(

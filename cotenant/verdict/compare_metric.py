@@ -90,7 +90,10 @@ def _bounds(both: Both, path: str, a: float | None, b: float | None) -> tuple[Bo
             return found, True
     of_a, of_b = (bounds_of(found.part, path, TAIL) for found in (both.a, both.b))
     low = high = None
-    if a is not None and b is not None and math.isfinite(a) and math.isfinite(b):
+    if a is not None and b is not None and of_a.low == of_a.high == a and of_b.low == of_b.high == b:
+        # Both are as exact as an infinity or a count is.
+        low = high = 0.0 if a == b else b - a
+    elif a is not None and b is not None and math.isfinite(a) and math.isfinite(b):
         if of_a.high is not None and of_b.low is not None:
             low = b - a - math.hypot(b - of_b.low, of_a.high - a)
         if of_a.low is not None and of_b.high is not None:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.errors import ExitCode
-from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
 from cotenant.units import ms_from_ns
 from cotenant.verdict.compare import pairs
 from cotenant.verdict.compare_metric import TAIL, Both, Decision, compare_metric
 from cotenant.verdict.effects import METRICS, metrics_of
 from cotenant.verdict.facts import Facts, read_facts
-from cotenant.verdict.plan import Plan, StagePlan, decision_of, read_plan
+from cotenant.verdict.plan import Plan, StagePlan, decision_of, player_of, read_plan
 from cotenant.verdict.stages import a_a_ratios, stage_facts
 
 SCHEMA: Final = 1
@@ -48,6 +47,7 @@ def compare_runs(a: Recording, b: Recording, decision: Decision | None = None) -
     noise = _noise(run_a, run_b)
     names_a = [stage.name for stage in run_a.plan.stages]
     in_b = {stage.name: stage for stage in run_b.plan.stages}
+    only_in_a = [name for name in names_a if name not in in_b]
     stages = [
         _stage(run_a, run_b, stage, in_b[stage.name], why_unpaired is None, noise, chosen)
         for stage in run_a.plan.stages
@@ -59,8 +59,8 @@ def compare_runs(a: Recording, b: Recording, decision: Decision | None = None) -
         "b": _about(b.manifest),
         "paired": why_unpaired is None,
         "decision": chosen,
-        "verdict": _verdict(stages),
-        "only_in_a": [name for name in names_a if name not in in_b],
+        "verdict": _verdict(stages, only_in_a),
+        "only_in_a": only_in_a,
         "only_in_b": [name for name in in_b if name not in names_a],
         "caveats": _caveats(run_a, run_b),
         "minimum_effects": {metric.path: metric.effect for metric in METRICS},
@@ -77,14 +77,7 @@ def exit_code(comparison: Mapping[str, Any]) -> ExitCode:
 
 def _read(recording: Recording) -> _Run:
     plan = read_plan(recording)
-    scenario = plan.scenario
-    player = PlayerOptions(
-        lookahead_ns=scenario.lookahead_ns,
-        start=scenario.player.start,
-        after_underrun=scenario.player.after_underrun,
-        quantum_ns=scenario.player.quantum_ns,
-    )
-    facts = read_facts(recording, plan, player, TAIL)
+    facts = read_facts(recording, plan, player_of(plan.scenario), TAIL)
     again = None
     if plan.again is not None and plan.again.name in plan.measured:
         again = stage_facts(facts, plan.again, by_round=False)
@@ -150,8 +143,10 @@ def _of_metrics(verdicts: list[str]) -> str:
     return "inconclusive" if not verdicts or "inconclusive" in verdicts else "pass"
 
 
-def _verdict(stages: list[dict[str, Any]]) -> str:
-    return max((stage["verdict"] for stage in stages), key=_WORST.index, default="inconclusive")
+def _verdict(stages: list[dict[str, Any]], only_in_a: list[str]) -> str:
+    """What B does not have could have been worse there."""
+    verdicts = [stage["verdict"] for stage in stages] + ["inconclusive"] * len(only_in_a)
+    return max(verdicts, key=_WORST.index, default="inconclusive")
 
 
 def _about(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,6 +168,8 @@ def _caveats(a: _Run, b: _Run) -> list[str]:
         status = run.recording.manifest.get("status", "running")
         if status != "complete":
             found.append(f"{name} is not complete: {status}")
+        if run.plan.baseline is not None and not run.noise:
+            found.append(f"{name} has no valid closing baseline: how much it varies by itself is not known")
     kinds = [(run.recording.manifest.get("device") or {}).get("name") for run in (a, b)]
     if kinds[0] != kinds[1]:
         found.append(f"the devices differ: {kinds[0]} and {kinds[1]}")

@@ -14,6 +14,7 @@ from cotenant.verdict.faces import Faces, read_faces
 from cotenant.verdict.llm import Tokens, read_tokens
 from cotenant.verdict.plan import Plan, StagePlan, measured_rows
 from cotenant.verdict.speech import Utterances, utterances
+from cotenant.verdict.texts import text_numbers
 from cotenant.verdict.timing import Timing, TimingError, error_of, read_timing
 from cotenant.verdict.voices import Voices, play_voices
 
@@ -75,7 +76,10 @@ def read_facts(recording: Recording, plan: Plan, options: PlayerOptions, tail: f
 
 
 def paired(facts: Facts, stage: StagePlan, *, by_round: bool) -> Paired:
-    """The utterances of a stage with their pairs in the baseline."""
+    """The utterances of a stage with their pairs in the baseline.
+
+    How long an utterance should be is told by its pair, else by another one of the same text there.
+    """
     baseline = facts.plan.baseline
     rows = facts.voice_rows[stage.name]
     none = np.zeros(0, dtype=np.int64)
@@ -86,12 +90,30 @@ def paired(facts: Facts, stage: StagePlan, *, by_round: bool) -> Paired:
     other = facts.voice_rows[baseline.name]
     streams = facts.voices.streams
     left, right = pairs(streams.take(rows), streams.take(other), by_round=by_round)
-    audio = np.full(len(rows), NULL)
+    audio = _audio_of_text(facts, rows, other)
     # A pair that was cut says nothing of how long the utterance is.
     whole = ~facts.voices.failed[other[right]]
     audio[left[whole]] = facts.voices.played.audio_ns[other[right[whole]]]
     reference = _utterances(facts, baseline, np.full(len(other), NULL))
     return Paired(own=_utterances(facts, stage, audio), reference=reference, matched=(left, right))
+
+
+def _audio_of_text(facts: Facts, rows: Ints, baseline: Ints) -> Ints:
+    """How long the text of each of `rows` is in the baseline (the median of the whole ones there), `NULL`
+    where none says it: a stage that was extended goes on where the baseline ended."""
+    scenario, streams = facts.plan.scenario, facts.voices.streams
+    whole = baseline[~facts.voices.failed[baseline]]
+    texts, audio = text_numbers(scenario, streams.take(whole)), facts.voices.played.audio_ns[whole]
+    order = np.lexsort((audio, texts))
+    known, first, count = np.unique(texts[order], return_index=True, return_counts=True)
+    median = audio[order[first + (count - 1) // 2]]
+    own = text_numbers(scenario, streams.take(rows))
+    found = np.full(len(rows), NULL)
+    if len(known):
+        place = np.minimum(np.searchsorted(known, own), len(known) - 1)
+        same = (own >= 0) & (known[place] == own)
+        found[same] = median[place[same]]
+    return found
 
 
 def timing_errors(facts: Facts, stage: StagePlan) -> dict[str, TimingError]:

@@ -57,9 +57,7 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     last = columns.last_of(everything.arrival_ns, everything.offsets)[rows]
     _rates(part, everything, rows, windows, block_ns, span_ns)
     prompted = within(first, windows)
-    prompts = int(np.where(prompted & (streams.prompt_tokens != NULL), streams.prompt_tokens, 0).sum())
-    put(part, "prompt_tokens_per_s", prompts * NS_PER_S / span_ns if span_ns else None, _lacking(windows), 3)
-    part.entry["prompts"] = int(np.count_nonzero(prompted))
+    _prompts(part, streams.prompt_tokens[prompted], span_ns, _lacking(windows))
     due = within(streams.due, windows)
     part.entry["requests"] = int(np.count_nonzero(due))
     _first_tokens(part, streams.take(due), first[due], block_of(streams.due[due], windows, block_ns))
@@ -79,10 +77,20 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     return part
 
 
+def _prompts(part: Part, tokens: Ints, span_ns: int, lacking: str) -> None:
+    """Prompt tokens a second, of the requests whose first output came in the window."""
+    part.entry["prompts"] = len(tokens)
+    unknown = int(np.count_nonzero(tokens == NULL))
+    if unknown:
+        lacking = f"of {unknown} of {len(tokens)} prompts the server did not say how long they were"
+    rate = int(tokens.sum()) * NS_PER_S / span_ns if span_ns and not unknown else None
+    put(part, "prompt_tokens_per_s", rate, lacking, 3)
+
+
 def _rates(
     part: Part, everything: Tokens, rows: Ints, windows: tuple[Window, ...], block_ns: int, span_ns: int
 ) -> None:
-    index = _rows_of(everything.offsets, rows)
+    index = columns.rows_of(everything.offsets, rows)
     arrival, tokens = everything.arrival_ns[index], everything.tokens[index]
     inside = within(arrival, windows)
     total = int(tokens[inside].sum())
@@ -131,7 +139,7 @@ def _first_tokens(part: Part, streams: Streams, first: Ints, blocks: Ints) -> No
 
 def _gaps(part: Part, everything: Tokens, rows: Ints, windows: tuple[Window, ...], block_ns: int) -> None:
     """Gaps between a request's messages, pooled over the load."""
-    index = _rows_of(everything.offsets, rows)
+    index = columns.rows_of(everything.offsets, rows)
     arrival = everything.arrival_ns[index]
     counts = np.diff(everything.offsets)[rows]
     inner = np.ones(len(arrival), dtype=np.bool_)
@@ -188,12 +196,3 @@ def _delivered(
 
 def _lacking(windows: tuple[Window, ...]) -> str:
     return "no request of this load was recorded" if windows else NO_WINDOW
-
-
-def _rows_of(offsets: Ints, groups: Ints) -> Ints:
-    """Indices of all rows of some groups."""
-    counts = np.diff(offsets)[groups]
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    rows: Ints = np.arange(total, dtype=np.int64) + np.repeat(offsets[:-1][groups] - (ends - counts), counts)
-    return rows

@@ -97,7 +97,7 @@ def _replayer(facts: Facts, found: StageFacts) -> Callable[[int], Part]:
         everything = np.arange(len(rows), dtype=np.int64)
         part = Part()
         told = utterances(voices, everything, blocks, own.pair_audio_ns)
-        part.add("speech", speech_part(voices, told, has_pairs=None))
+        part.add("speech", speech_part(voices, told, compared=False))
         return part
 
     return replay

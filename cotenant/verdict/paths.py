@@ -77,16 +77,21 @@ def check_path(path: str, known: Iterable[str]) -> None:
 
 
 def kinds_of(path: str) -> tuple[str, str]:
-    """(Kind of load, name of the load) that a metric is about; both `""` where it is about the machine."""
-    steps = path.split(".")
-    if steps[0] == "vs_reference":
-        steps = steps[1:]
-        if steps[0] != "llm":
-            of_face = any(".".join(steps) == known for known in _FACE_PAIRS)
-            return ("faces" if of_face else "voices"), ""
-    if steps[0] == "llm":
-        return "completions", steps[1]
-    return {"speech": "voices", "face": "faces"}.get(steps[0], ""), ""
+    """(Kind of load, name of the load) that a metric is about; both `""` where it is about the machine.
+
+    The name of a load is all that lies between `llm.` and the metric, dots included.
+    """
+    family, _, rest = path.partition(".")
+    metrics: tuple[str, ...] = _LLM
+    if family == "vs_reference":
+        if not rest.startswith("llm."):
+            return ("faces" if rest in _FACE_PAIRS else "voices"), ""
+        family, _, rest = rest.partition(".")
+        metrics = _LLM_PAIRS
+    if family == "llm":
+        ends = [f".{metric}" for metric in metrics if rest.endswith(f".{metric}")]
+        return "completions", rest.removesuffix(max(ends, key=len)) if ends else rest.partition(".")[0]
+    return {"speech": "voices", "face": "faces"}.get(family, ""), ""
 
 
 def unit_of(path: str) -> str:

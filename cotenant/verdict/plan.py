@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cotenant.errors import UserError
+from cotenant.playback.options import PlayerOptions
 from cotenant.records import AGAIN_SUFFIX, SOLO_PREFIX, Recording
 from cotenant.scenario.load import parse
 from cotenant.scenario.schema import Completions, Faces, Scenario
@@ -82,6 +83,16 @@ class Plan:
         if (stage := self.baseline) is None:
             return None
         return StagePlan(name=stage.name + AGAIN_SUFFIX, loads=stage.loads, baseline=False)
+
+
+def player_of(scenario: Scenario) -> PlayerOptions:
+    """The player of a scenario."""
+    return PlayerOptions(
+        lookahead_ns=scenario.lookahead_ns,
+        start=scenario.player.start,
+        after_underrun=scenario.player.after_underrun,
+        quantum_ns=scenario.player.quantum_ns,
+    )
 
 
 def read_plan(recording: Recording) -> Plan:

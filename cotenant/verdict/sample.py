@@ -1,6 +1,6 @@
 """What a metric was computed from, kept so that a gate can put an interval on it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -9,11 +9,15 @@ import numpy as np
 from cotenant.units import NS_PER_MS
 from cotenant.verdict.bootstrap import nearest_rank, nearest_ranks
 from cotenant.verdict.columns import Bools, Floats, Ints
-from cotenant.verdict.stats import design_effect
+from cotenant.verdict.stats import TAIL, effective_size
 
 # Independent observations that bound a quantile from both sides at 95 %: 59 for p95 and p5, 299 for p99.
 ENOUGH: Final = {"p50": 5, "p95": 59, "p5": 59, "p99": 299}
+# Where no stall (no dropped picture) was seen, one is taken to cost a tenth of its utterance (of its clip):
+# with 59 independent ones without any, the share lost is under 0.5 % in 95 of 100 cases.
+UNSEEN_SHARE: Final = 0.1
 LEVELS: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+_NOTHING: Final = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +44,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """Sum of `numerators` over sum of `denominators`, one pair per unit."""
+    """Sum of `numerators` over sum of `denominators`, one pair per unit.
+
+    `unseen` where most numerators are zero: how large one is taken to be where none was seen.
+    """
 
     numerators: Floats
     denominators: Floats
     blocks: Ints
+    unseen: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +62,44 @@ class Exact:
     n: int
 
 
-Sample = Quantiles | Share | Ratio | Exact
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Pairs whose values were compared; the bounds are in the entry, those of a ratio widened by a factor."""
+
+    blocks: int
+    widened_by: float = 1.0
+
+
+Sample = Quantiles | Share | Ratio | Exact | Compared
+
+# Where `Doubted.worst` holds its metric.
+WORST: Final = "worst"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubted:
+    """Why a metric may look better than it is.
+
+    `worst`: the same metric, at `WORST`, with all that is not known taken for bad; None where nothing bounds
+    it.
+    """
+
+    reason: str
+    worst: "Part | None" = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Part:
     """One part of a stage's entry under construction.
 
-    `samples` and `why` are keyed by the path below the part; `doubts` name metrics that may look better than
-    they are, with the reason: a gate over them cannot pass.
+    `samples` and `why` are keyed by the path below the part, as are `doubts`: a gate over such a metric
+    passes only where the worst that it can be passes too.
     """
 
     entry: dict[str, Any] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     samples: dict[str, Sample] = field(default_factory=dict)
-    doubts: dict[str, str] = field(default_factory=dict)
+    doubts: dict[str, Doubted] = field(default_factory=dict)
 
     def add(self, prefix: str, other: "Part") -> None:
         """Takes over a part under a key of this one."""
@@ -137,8 +168,8 @@ def enough_for(sample: Quantiles, name: str) -> bool:
     if not size:
         return False
     limit = nearest_rank(sample.values, LEVELS[name], sample.weights)
-    effect = design_effect(sample.values <= limit, sample.blocks)
-    return min(size, sample.independent or size) / effect >= ENOUGH[name]
+    n_eff = effective_size(sample.values <= limit, sample.blocks, TAIL, sample.independent)
+    return n_eff >= ENOUGH[name]
 
 
 def put_share(part: Part, path: str, sample: Share, reason: str) -> None:
@@ -163,21 +194,29 @@ def put_exact(part: Part, path: str, value: float | int | None, n: int, reason: 
 
 def look_up(entry: Mapping[str, Any], path: str) -> tuple[float | None, str]:
     """The number at a dotted path of a stage's entry, infinities restored from `why`, and the reason of a
-    null.
-
-    Load and GPU names hold no dots.
-    """
-    place: Any = entry
-    for step in path.split("."):
-        if not isinstance(place, Mapping) or step not in place:
-            return None, "there is nothing of that name in this stage"
-        place = place[step]
+    null. A name in the entry may hold dots itself."""
+    place: Any = _walk(entry, path.split("."))
+    if place is _NOTHING:
+        return None, "there is nothing of that name in this stage"
     reason = _reason(entry.get("why", {}), path)
     if place is None:
         return {"+inf": np.inf, "-inf": -np.inf}.get(reason), reason
     if isinstance(place, bool | int | float):
         return float(place), ""
     return None, "this is no number"
+
+
+def _walk(place: Any, steps: Sequence[str]) -> Any:
+    """What lies at these steps; a key may take up several of them."""
+    if not steps:
+        return place
+    for length in range(1, len(steps) + 1):
+        key = ".".join(steps[:length])
+        if isinstance(place, Mapping) and key in place:
+            found = _walk(place[key], steps[length:])
+            if found is not _NOTHING:
+                return found
+    return _NOTHING
 
 
 def _reason(why: Mapping[str, str], path: str) -> str:

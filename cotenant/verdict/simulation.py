@@ -11,7 +11,7 @@ from cotenant.playback.continuity import CONTINUITY_NS
 from cotenant.playback.csv_arrivals import CsvFrames, CsvStreams
 from cotenant.playback.face import FacePlayback, judge_face
 from cotenant.playback.fleet import FleetPlayback, play_fleet
-from cotenant.playback.gaps import gap_time_weighted
+from cotenant.playback.gaps import gaps_time_weighted
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import Playback, play
 from cotenant.playback.whatif import WhatIf, what_if
@@ -169,7 +169,9 @@ def _stream(simulation: Simulation, number: int) -> dict[str, Any]:
 def _of_arrivals(simulation: Simulation, number: int, why: dict[str, str]) -> dict[str, Any]:
     """What needs the chunks themselves."""
     arrival, media = _chunks(simulation.streams, number)
-    weighted = {f"p{percent}": gap_time_weighted(arrival, percent) for percent in (50, 95, 99)}
+    ranks = (50, 95, 99)
+    found = gaps_time_weighted(np.diff(arrival), ranks)
+    weighted = {f"p{percent}": value for percent, value in zip(ranks, found, strict=True)}
     if arrival.size < 2:
         why |= {f"gap_time_weighted_ms.{name}": SINGLE if arrival.size else NO_AUDIO for name in weighted}
     prefill_ns = None

@@ -6,15 +6,20 @@ from typing import Final
 import numpy as np
 
 from cotenant.playback.arrivals import NULL_NS, PLUS_INF_NS
+from cotenant.playback.gaps import BURST_NS, gaps_time_weighted
 from cotenant.units import NS_PER_MS, ms_from_ns
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
 from cotenant.verdict.sample import (
+    UNSEEN_SHARE,
+    WORST,
+    Doubted,
     Part,
     Quantiles,
     Ratio,
     Share,
     milliseconds,
+    put,
     put_exact,
     put_quantiles,
     put_ratio,
@@ -24,7 +29,9 @@ from cotenant.verdict.voices import RUNAWAY_SHARE, SHORT_SHARE, Voices
 
 NO_STREAM: Final = "no voice was due in this stage's measure window"
 NO_GAP: Final = "no utterance came in more than one burst"
+NO_SECOND: Final = "no utterance came in more than one chunk"
 NO_SHORT: Final = "no utterance has a pair in the baseline, so short ones cannot be told"
+SOME_SHORT: Final = "of {} utterances it is not known how long they are in the baseline: they may be short"
 _PAIRED_QUANTILES: Final = {
     "ttfa_p95": ("ttfa_ms", 0.95),
     "time_to_playback_p95": ("time_to_playback_ms", 0.95),
@@ -38,7 +45,10 @@ _PAIRED_QUANTILES: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterances:
     """Per utterance of a stage, what quantiles and comparisons are taken of (ms; NaN for no value,
-    infinities as they count), and the rows of `Voices` they stand for."""
+    infinities as they count), and the rows of `Voices` they stand for.
+
+    `pair_audio_ns`: how long each should be, `NULL` where nothing tells.
+    """
 
     rows: Ints
     blocks: Ints
@@ -55,7 +65,7 @@ def paired_quantiles() -> dict[str, tuple[str, float]]:
 
 
 def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) -> Utterances:
-    """`pair_audio_ns`: the audio of each row's pair in the baseline, `NULL` without one."""
+    """`pair_audio_ns`: the audio of the same utterance, or text, in the baseline, `NULL` without one."""
     streams, played = voices.streams.take(rows), voices.played
     silent, began = played.chunks[rows] == 0, played.began[rows]
     audio, last = played.audio_ns[rows], played.last_arrival_ns[rows]
@@ -72,7 +82,7 @@ def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) ->
         values={
             "ttfa_ms": milliseconds(_or_inf(played.first_arrival_ns[rows] - streams.due, ~silent)),
             "time_to_playback_ms": milliseconds(_or_inf(played.start_ns[rows] - streams.due, began)),
-            "chunk_gap_max_ms": milliseconds(np.where(gap_max == NULL, np.nan, gap_max)),
+            "chunk_gap_max_ms": milliseconds(np.where(gap_max < BURST_NS, np.nan, gap_max)),
             "rtf": ratio,
             "required_lookahead_ms": milliseconds(_or_inf(played.required_lookahead_ns[rows], ~silent)),
             "headroom_ms": milliseconds(headroom),
@@ -85,12 +95,13 @@ def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) ->
     )
 
 
-def speech_part(voices: Voices, facts: Utterances, *, has_pairs: bool | None) -> Part:
-    """The entry of those utterances. `has_pairs` None: this is the baseline itself, or there is none to pair
-    with."""
+def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
+    """The entry of those utterances. Not `compared`: this is the baseline itself, or there is none, so no
+    utterance is too short."""
     part = Part()
     rows, blocks, size = facts.rows, facts.blocks, len(facts.rows)
-    _counts(part, voices, facts, has_pairs)
+    _counts(part, voices, facts)
+    _lengths(part, voices, facts, compared)
     for path, names in (
         ("ttfa_ms", ("p50", "p95", "p99")),
         ("time_to_playback_ms", ("p50", "p95")),
@@ -111,8 +122,6 @@ def speech_part(voices: Voices, facts: Utterances, *, has_pairs: bool | None) ->
     put_exact(part, "headroom_ms.unlimited", unlimited, size, NO_STREAM)
     silent = voices.played.chunks[rows] == 0
     _continuity(part, voices.played.longest_stall_ns[rows], voices.failed[rows], silent, blocks)
-    if size and has_pairs is False:
-        part.doubts["clean_share"] = NO_SHORT
     return part
 
 
@@ -126,16 +135,14 @@ def _or_inf(values_ns: Ints, there: Bools) -> Floats:
     return np.where(there, values_ns.astype(np.float64), np.inf)
 
 
-def _counts(part: Part, voices: Voices, facts: Utterances, has_pairs: bool | None) -> None:
+def _counts(part: Part, voices: Voices, facts: Utterances) -> None:
     rows, size = facts.rows, len(facts.rows)
     delayed = voices.streams.delayed[rows]
     put_exact(part, "streams", size, max(size, 1), NO_STREAM)
     put_exact(part, "failed", int(np.count_nonzero(voices.failed[rows])), size, NO_STREAM)
-    put_exact(part, "delayed", int(np.count_nonzero(delayed > 0)), size, NO_STREAM)
-    lacking = NO_STREAM if not size else NO_SHORT
-    pairs = size if has_pairs is not False else 0
-    put_exact(part, "short", int(np.count_nonzero(facts.short)), pairs, lacking)
-    put_exact(part, "runaway", int(np.count_nonzero(facts.runaway)), pairs, lacking)
+    unknown = int(np.count_nonzero(delayed == NULL))
+    lacking = f"of {unknown} utterances it is not known how long they waited" if unknown else NO_STREAM
+    put_exact(part, "delayed", int(np.count_nonzero(delayed > 0)), 0 if unknown else size, lacking)
     kinds, counts = np.unique(
         [kind or "unknown" for kind in voices.streams.error_kind[rows][voices.failed[rows]]],
         return_counts=True,
@@ -143,20 +150,41 @@ def _counts(part: Part, voices: Voices, facts: Utterances, has_pairs: bool | Non
     part.entry["errors"] = {str(kind): int(count) for kind, count in zip(kinds, counts, strict=True)}
 
 
+def _lengths(part: Part, voices: Voices, facts: Utterances, compared: bool) -> None:
+    """Utterances that are too short or too long. What may be either puts what it would change in doubt."""
+    size = len(facts.rows)
+    unknown = (facts.pair_audio_ns <= 0) & ~voices.failed[facts.rows] & compared
+    missing = int(np.count_nonzero(unknown))
+    told = size if missing < size else 0
+    lacking = NO_SHORT if size else NO_STREAM
+    for name, found in (("short", facts.short), ("runaway", facts.runaway)):
+        count = int(np.count_nonzero(found))
+        put_exact(part, name, count, told, lacking)
+        if missing and told:
+            worst = Part()
+            put_exact(worst, WORST, count + missing, size, "")
+            part.doubts[name] = Doubted(reason=SOME_SHORT.format(missing), worst=worst)
+    if missing:
+        worst = Part()
+        put_share(worst, WORST, Share(good=facts.clean & ~unknown, blocks=facts.blocks), "")
+        reason = SOME_SHORT.format(missing) if told else NO_SHORT
+        part.doubts["clean_share"] = Doubted(reason=reason, worst=worst)
+
+
 def _pooled_gaps(part: Part, voices: Voices, facts: Utterances) -> None:
-    """Gaps between bursts over the whole stage: a picture, with n, never gated (chunks are no independent
-    units)."""
-    counts = np.diff(voices.gap_offsets)[facts.rows]
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    index = np.arange(total, dtype=np.int64) + np.repeat(
-        voices.gap_offsets[:-1][facts.rows] - (ends - counts), counts
-    )
-    gaps = Quantiles(values=milliseconds(voices.gaps_ns[index]), blocks=np.zeros(total, dtype=np.int64))
-    reason = NO_GAP if len(facts.rows) else NO_STREAM
-    put_quantiles(part, "chunk_gap_ms", gaps, ("p50", "p95", "p99"), reason, count=True)
-    weighted = Quantiles(values=gaps.values, blocks=gaps.blocks, weights=gaps.values)
-    put_quantiles(part, "chunk_gap_time_weighted_ms", weighted, ("p50", "p95", "p99"), reason)
+    """Gaps between bursts over the whole stage, and those of all chunks by time: a picture, with n, never
+    gated (chunks are no independent units)."""
+    some = bool(len(facts.rows))
+    every = voices.gaps_ns[columns.rows_of(voices.gap_offsets, facts.rows)]
+    values = milliseconds(every[every >= BURST_NS])
+    gaps = Quantiles(values=values, blocks=np.zeros(len(values), dtype=np.int64))
+    lacking = NO_GAP if some else NO_STREAM
+    put_quantiles(part, "chunk_gap_ms", gaps, ("p50", "p95", "p99"), lacking, count=True)
+    ranks = (50, 95, 99)
+    for rank, value in zip(ranks, gaps_time_weighted(every, ranks), strict=True):
+        path = f"chunk_gap_time_weighted_ms.p{rank}"
+        lacking = NO_SECOND if some else NO_STREAM
+        put(part, path, None if value is None else ms_from_ns(value), lacking, digits=3)
 
 
 def _stalls(part: Part, voices: Voices, facts: Utterances) -> None:
@@ -176,8 +204,12 @@ def _stalls(part: Part, voices: Voices, facts: Utterances) -> None:
     put_exact(part, "underruns", underruns, playing, reason)
     put_exact(part, "stall_ms.total", ms_from_ns(int(stall.sum())), playing, reason)
     put_exact(part, "stall_ms.longest", ms_from_ns(int(longest.max(initial=0))), playing, reason)
+    lasts = (stall + heard) / NS_PER_MS
     sample = Ratio(
-        numerators=stall / NS_PER_MS, denominators=(stall + heard) / NS_PER_MS, blocks=facts.blocks
+        numerators=stall / NS_PER_MS,
+        denominators=lasts,
+        blocks=facts.blocks,
+        unseen=UNSEEN_SHARE * float(lasts.sum()) / max(1, size),
     )
     put_ratio(part, "stall_ratio", sample, reason)
 

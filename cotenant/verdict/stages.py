@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cotenant.units import ms_from_ns
 from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
-from cotenant.verdict.faces import face_part
+from cotenant.verdict.face_part import face_part
 from cotenant.verdict.facts import Facts, Paired, paired, timing_errors
 from cotenant.verdict.gates import Doubt
 from cotenant.verdict.llm import llm_part
@@ -20,6 +20,9 @@ from cotenant.verdict.validity import caveats, invalid_because
 NO_BASELINE: Final = "the scenario has no baseline"
 IS_BASELINE: Final = "this is the baseline"
 NO_SOLO: Final = "this load has no solo window in this run"
+NO_AGAIN: Final = "the closing baseline was not measured"
+BAD_AGAIN: Final = "the closing baseline is invalid"
+NO_NOISE: Final = "the run's own noise is not known: {}"
 # Name in vs_reference -> path in the load's own entry, and its unit.
 _FACE_NUMBERS: Final = {
     "frame_latency_p95": ("frame_latency_ms.p95", "_ms"),
@@ -52,8 +55,7 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
     plan, match = facts.plan, None
     if plan.of_kind(stage, "voices"):
         match = paired(facts, stage, by_round=by_round)
-        has_pairs = None if match.reference is None else bool(len(match.matched[0]))
-        part.add("speech", speech_part(facts.voices, match.own, has_pairs=has_pairs))
+        part.add("speech", speech_part(facts.voices, match.own, compared=match.reference is not None))
     if plan.of_kind(stage, "faces"):
         part.add("face", face_part(facts.faces, stage.name, windows, facts.block_ns))
     if loads := plan.of_kind(stage, "completions"):
@@ -79,21 +81,21 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
 
 
 def put_reference(
-    facts: Facts, found: StageFacts, solo: Mapping[str, StageFacts], a_a: Mapping[str, float | None]
+    facts: Facts, found: StageFacts, solo: Mapping[str, StageFacts], again: StageFacts | None
 ) -> None:
-    """Puts `vs_reference` into a stage's part: voices against the baseline, the rest against their solo
-    window."""
+    """Puts `vs_reference` into a stage's part: voices against the baseline, widened by how far the closing
+    baseline (`again`) was from the first, the rest against their solo window."""
     part, stage = Part(), found.plan
     if found.paired is not None:
         if found.paired.reference is None:
             part.why[""] = IS_BASELINE if stage.baseline else NO_BASELINE
         else:
             matched = found.paired.matched
-            voices = compare_voices(found.paired.own, found.paired.reference, matched, facts.tail)
-            for name, entry in voices.entry.items():
-                widen(entry, a_a.get(name))
-            part.entry.update(voices.entry)
-            part.why.update(voices.why)
+            part = compare_voices(found.paired.own, found.paired.reference, matched, facts.tail)
+            a_a = a_a_ratios(again)
+            lacking = NO_NOISE.format(why_no_a_a(again) or "no pairs with the first baseline")
+            for name in part.entry:
+                widen(part, name, a_a.get(name), lacking)
             if not len(matched[0]):
                 part.why[""] = NO_PAIRS
     for load in facts.plan.of_kind(stage, "faces"):
@@ -104,9 +106,17 @@ def put_reference(
     found.part.add("vs_reference", part)
 
 
+def why_no_a_a(again: StageFacts | None) -> str:
+    """Why the baselines of a run say nothing of its noise; `""` where they do."""
+    if again is None:
+        return NO_AGAIN
+    return f"{BAD_AGAIN} ({again.invalid[0]})" if again.invalid else ""
+
+
 def a_a_ratios(again: StageFacts | None) -> dict[str, float | None]:
-    """Ratio of the closing baseline over the first, for each compared quantile; {} where there is none."""
-    if again is None or again.paired is None or again.paired.reference is None:
+    """Ratio of the closing baseline over the first, for each compared quantile; {} where there is none that
+    is valid."""
+    if again is None or again.invalid or again.paired is None or again.paired.reference is None:
         return {}
     return quantile_ratios(again.paired.own, again.paired.reference, again.paired.matched)
 
@@ -122,7 +132,11 @@ def _against_solo(
 ) -> None:
     for name, (path, unit) in numbers.items():
         own, why = _number(found.part, f"{own_path}.{path}")
-        reference, lacking = (None, NO_SOLO) if solo is None else _number(solo.part, f"{solo_path}.{path}")
+        reference, lacking = None, NO_SOLO
+        if solo is not None and solo.invalid:
+            lacking = f"the solo window is invalid ({solo.invalid[0]})"
+        elif solo is not None:
+            reference, lacking = _number(solo.part, f"{solo_path}.{path}")
         place = f"{prefix}{name}"
         put_comparison(part, place, own, reference, ratio=True, unit=unit, reason=why or lacking)
         for leaf in ("low", "high"):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from cotenant.errors import ExitCode
@@ -10,9 +10,11 @@ from cotenant.playback.options import PlayerOptions
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.units import ms_from_ns
 from cotenant.verdict.facts import Facts, read_facts
-from cotenant.verdict.gates import Gate, applies, judge_gate, resolve, worst
+from cotenant.verdict.gates import Gate, applies, judge_gate, worst
 from cotenant.verdict.mend import mend_of
-from cotenant.verdict.plan import Plan, decision_of, read_plan
+from cotenant.verdict.options import JudgeOptions
+from cotenant.verdict.paths import kinds_of
+from cotenant.verdict.plan import Plan, decision_of, player_of, read_plan
 from cotenant.verdict.stages import (
     NO_BASELINE,
     StageFacts,
@@ -20,31 +22,17 @@ from cotenant.verdict.stages import (
     entry_of,
     put_reference,
     stage_facts,
+    why_no_a_a,
 )
 from cotenant.verdict.stats import TAIL
+from cotenant.verdict.written_gates import resolve
+
+__all__ = ["JudgeOptions", "exit_code", "is_decided", "judge", "to_json"]
 
 SCHEMA: Final = 1
 NOT_ALONE: Final = "the voice does not live here even alone"
 NO_GATE: Final = "no gate was asked"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeOptions:
-    """What to judge a recording by; None: what its own scenario says.
-
-    `gates` replace the scenario's where there are any. `looks`: how often the same run is judged while it
-    goes on (None: what the manifest says, else once); the error level is split over them. `inconclusive` is
-    not used by `judge`; `exit_code` takes it.
-    """
-
-    lookahead_ns: int | None = None
-    start: Literal["prefill", "delay"] | None = None
-    after_underrun: Literal["resume", "refill", "drop"] | None = None
-    quantum_ns: int | None = None
-    gates: Sequence[str] = ()
-    decision: Literal["interval", "point"] | None = None
-    inconclusive: Literal["fail", "pass"] | None = None
-    looks: int | None = None
+NOT_JUDGED: Final = "no gate was judged: no stage has what the gates are about"
 
 
 def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
@@ -62,11 +50,16 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
     again = None
     if plan.again is not None and plan.again.name in plan.measured:
         again = stage_facts(facts, plan.again, by_round=False)
-    ratios = a_a_ratios(again)
     stages = [stage_facts(facts, stage) for stage in plan.stages]
     for stage in stages:
-        put_reference(facts, stage, solo, ratios)
-    entries = [_stage_entry(facts, stage, gates, decision) for stage in stages]
+        put_reference(facts, stage, solo, again)
+    baselines = [_stage_entry(facts, stage, gates, decision) for stage in stages if stage.plan.baseline]
+    withheld = _withheld(baselines)
+    rest = [
+        _stage_entry(facts, stage, gates, decision, withheld) for stage in stages if not stage.plan.baseline
+    ]
+    by_name = {entry["name"]: entry for entry in (*baselines, *rest)}
+    entries = [by_name[stage.plan.name] for stage in stages]
     verdict, because = _verdict(entries, gates)
     invalid = [f"{entry['name']}: {why}" for entry in entries for why in entry["invalid_because"]]
     manifest = recording.manifest
@@ -87,7 +80,7 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
             "after_underrun": player.after_underrun,
             "quantum_ms": ms_from_ns(player.quantum_ns),
         },
-        "a_a": _a_a_entry(plan, again, ratios),
+        "a_a": _a_a_entry(plan, again),
         "solo": {load: _solo_entry(found) for load, found in solo.items()},
         "stages": entries,
     }
@@ -117,31 +110,62 @@ def exit_code(summary: Mapping[str, Any], inconclusive: Literal["fail", "pass"] 
 
 
 def is_decided(summary: Mapping[str, Any], stage: str) -> bool:
-    """Whether every gate of a stage has passed or failed, so that measuring on would change nothing.
+    """Whether every gate of a stage that can fail has passed or failed, so that measuring on would change
+    nothing.
 
-    A gate that more of the same cannot decide (no data, our own timing error) does not keep a stage open.
+    A gate that more of the same cannot decide (no data, our own timing error, no utterances of the baseline
+    left to compare with) does not keep a stage open.
     """
     entry = next(entry for entry in summary["stages"] if entry["name"] == stage)
-    return all(gate["verdict"] != "inconclusive" or not gate["needs_more"] for gate in entry["gates"])
+    undecided = [
+        gate
+        for gate in entry["gates"]
+        if gate["level"] == "fail" and gate["verdict"] == "inconclusive" and gate["needs_more"]
+    ]
+    return not any(_grows(summary, gate) for gate in undecided)
+
+
+def _grows(summary: Mapping[str, Any], gate: Mapping[str, Any]) -> bool:
+    """Whether measuring on gives the gate more to judge by: pairs end with the utterances of the baseline."""
+    if not gate["metric"].startswith("vs_reference."):
+        return True
+    spoken = sum(entry["speech"]["streams"] for entry in summary["stages"] if entry["baseline"])
+    return bool(gate["n"] < spoken)
 
 
 def _player(plan: Plan, options: JudgeOptions) -> PlayerOptions:
-    scenario = plan.scenario
-    lookahead_ns, quantum_ns = options.lookahead_ns, options.quantum_ns
-    return PlayerOptions(
-        lookahead_ns=scenario.lookahead_ns if lookahead_ns is None else lookahead_ns,
-        start=options.start or scenario.player.start,
-        after_underrun=options.after_underrun or scenario.player.after_underrun,
-        quantum_ns=scenario.player.quantum_ns if quantum_ns is None else quantum_ns,
-    )
+    asked = {
+        "lookahead_ns": options.lookahead_ns,
+        "start": options.start,
+        "after_underrun": options.after_underrun,
+        "quantum_ns": options.quantum_ns,
+    }
+    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    return replace(player_of(plan.scenario), **changes)
 
 
-def _stage_entry(facts: Facts, found: StageFacts, gates: Sequence[Gate], decision: str) -> dict[str, Any]:
-    asked = [gate for gate in gates if applies(gate, facts.plan, found.plan)]
-    judged = [judge_gate(gate, found.part, found.doubt, decision, facts.tail) for gate in asked]
+def _withheld(baselines: Sequence[Mapping[str, Any]]) -> str:
+    """Why nothing is claimed against the baseline; `""` where something may be."""
+    for entry in baselines:
+        if entry["validity"] == "invalid":
+            return f"the baseline is invalid ({entry['invalid_because'][0]})"
+        if entry["verdict"] == "fail":
+            return f"the baseline itself fails: {NOT_ALONE}"
+    return ""
+
+
+def _stage_entry(
+    facts: Facts, found: StageFacts, gates: Sequence[Gate], decision: str, withheld: str = ""
+) -> dict[str, Any]:
+    """A stage's entry; `withheld`: why its comparisons with the baseline are not judged."""
+    judged = [
+        judge_gate(gate, found.part, found.doubt, decision, facts.tail, withheld if _is_claim(gate) else "")
+        for gate in gates
+        if applies(gate, facts.plan, found.plan)
+    ]
     why = dict(sorted(found.part.why.items()))
     verdict = worst(gate["verdict"] for gate in judged if gate["level"] == "fail")
-    if not asked:
+    if not judged:
         why["verdict"] = "no gate is asked of this stage"
     if found.plan.name not in facts.plan.measured:
         why["verdict"] = "this stage was not measured"
@@ -163,6 +187,11 @@ def _stage_entry(facts: Facts, found: StageFacts, gates: Sequence[Gate], decisio
     }
 
 
+def _is_claim(gate: Gate) -> bool:
+    """Whether the gate compares a voice with the baseline."""
+    return gate.metric.startswith("vs_reference.") and kinds_of(gate.metric)[0] == "voices"
+
+
 def _solo_entry(found: StageFacts) -> dict[str, Any]:
     """The load's own part, flat, with its reasons."""
     name = found.plan.name.removeprefix(SOLO_PREFIX)
@@ -176,13 +205,13 @@ def _solo_entry(found: StageFacts) -> dict[str, Any]:
     return {**own, "invalid_because": found.invalid, "why": why}
 
 
-def _a_a_entry(plan: Plan, again: StageFacts | None, ratios: Mapping[str, float | None]) -> dict[str, Any]:
-    entry: dict[str, Any] = {f"{name}_ratio": ratio for name, ratio in ratios.items()}
+def _a_a_entry(plan: Plan, again: StageFacts | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {f"{name}_ratio": ratio for name, ratio in a_a_ratios(again).items()}
     entry.setdefault("ttfa_p95_ratio", None)
+    reason = NO_BASELINE if plan.baseline is None else why_no_a_a(again)
     if again is None:
-        reason = NO_BASELINE if plan.baseline is None else "the closing baseline was not measured"
         return {**entry, "stage": None, "why": {"stage": reason, "ttfa_p95_ratio": reason}}
-    why = {key: "no pairs with a first baseline" for key, value in entry.items() if value is None}
+    why = {key: reason or "no pairs with a first baseline" for key, value in entry.items() if value is None}
     entry["stage"] = {
         "name": again.plan.name,
         "validity": "invalid" if again.invalid else "valid",
@@ -197,6 +226,6 @@ def _verdict(entries: Sequence[Mapping[str, Any]], gates: Sequence[Gate]) -> tup
     """The run's verdict, and one sentence where it does not speak for itself."""
     if any(entry["baseline"] and entry["verdict"] == "fail" for entry in entries):
         return "fail", NOT_ALONE
-    if not gates:
-        return "inconclusive", NO_GATE
+    if not any(entry["gates"] for entry in entries):
+        return "inconclusive", NOT_JUDGED if gates else NO_GATE
     return worst(entry["verdict"] for entry in entries), ""

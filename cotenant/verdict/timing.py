@@ -63,13 +63,8 @@ def read_timing(recording: Recording, streams: Streams) -> Timing:
 
 def error_of(timing: Timing, streams: Ints, sends: Ints) -> TimingError:
     """The timing error over all arrivals of some streams and the sends of some."""
-    counts = np.diff(timing.offsets)[streams]
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    index = np.arange(total, dtype=np.int64) + np.repeat(
-        timing.offsets[:-1][streams] - (ends - counts), counts
-    )
-    arrivals, sent = timing.arrival_error_ns[index], timing.send_error_ns[sends]
+    arrivals = timing.arrival_error_ns[columns.rows_of(timing.offsets, streams)]
+    sent, total = timing.send_error_ns[sends], len(arrivals)
     sent = sent[~np.isnan(sent)]
     each = [nearest_rank(errors, _P99) if len(errors) else None for errors in (arrivals, sent)]
     unknown = int(np.count_nonzero(np.isinf(arrivals)) + np.count_nonzero(np.isinf(sent)))

@@ -6,14 +6,12 @@ from typing import Final
 import numpy as np
 
 from cotenant.playback.fleet import Arrivals, FleetPlayback, play_fleet
+from cotenant.playback.gaps import stream_gaps
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
-from cotenant.units import NS_PER_MS
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Bools, Ints, Streams
 
-# Arrivals closer than this are one burst.
-BURST_NS: Final = 5 * NS_PER_MS
 SHORT_SHARE: Final = 0.7
 RUNAWAY_SHARE: Final = 1.5
 
@@ -22,7 +20,7 @@ RUNAWAY_SHARE: Final = 1.5
 class Voices:
     """Voices and what became of them; per stream, in the order of `streams`. `arrivals` is CSR.
 
-    `gaps_ns` are the gaps between bursts of all streams with their offsets. `failed`: the end is not eos.
+    `gaps_ns` are the gaps between chunks of all streams with their offsets. `failed`: the end is not eos.
     `reordered`: how many streams had rows out of order.
     """
 
@@ -49,7 +47,7 @@ def play_voices(recording: Recording, streams: Streams, options: PlayerOptions, 
     arrivals = Arrivals(
         offsets=offsets, arrival_ns=arrival, media_ns=media, done_ns=done, ended=ended, give_up_ns=done
     )
-    gaps, gap_offsets = _gaps(arrival, offsets)
+    gaps, gap_offsets = stream_gaps(arrival, offsets)
     return Voices(
         streams=streams,
         arrivals=arrivals,
@@ -84,18 +82,3 @@ def _in_order(arrival: Ints, media: Ints, offsets: Ints) -> tuple[Ints, Ints, in
     owner = columns.owner(offsets)
     order = np.lexsort((arrival, owner))
     return arrival[order], media[order], len(np.unique(owner[back]))
-
-
-def _gaps(arrival: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """(Gaps between bursts, their offsets by stream)."""
-    if len(arrival) < 2:
-        none = np.zeros(0, dtype=np.int64)
-        return none, np.zeros(len(offsets), dtype=np.int64)
-    gaps = np.diff(arrival)
-    inner = np.ones(len(gaps), dtype=np.bool_)
-    starts = offsets[1:-1]
-    inner[starts[(starts > 0) & (starts < len(arrival))] - 1] = False
-    bursts = inner & (gaps >= BURST_NS)
-    # A gap belongs to the stream of the chunk that ends it.
-    before = np.concatenate(([0, 0], np.cumsum(bursts)))
-    return gaps[bursts], before[offsets].astype(np.int64)

@@ -9,10 +9,9 @@ import pytest
 from cotenant.cli import run as run_command
 from cotenant.cli import serve
 from cotenant.cli.main import make_app
-from cotenant.cli.options import JudgeFlags, judge_options, scenario_overrides
 from cotenant.cli.run import RunOptions
 from cotenant.scenario.load import load
-from cotenant.verdict.summary import JudgeOptions
+from cotenant.verdict.options import JudgeOptions, scenario_overrides
 
 
 def ran(arguments: list[str]) -> int:
@@ -41,7 +40,7 @@ def test_run_without_flags_leaves_everything_to_the_scenario(seen: list[RunOptio
             overrides=(),
             out=Path("runs"),
             quick=False,
-            judging=JudgeFlags(),
+            judging=JudgeOptions(),
             json=False,
         )
     ]
@@ -73,7 +72,7 @@ def test_every_flag_of_run_arrives(seen: list[RunOptions], tmp_path: Path) -> No
         inconclusive="fail",
     )
     (options,) = seen
-    assert judge_options(options.judging) == judge
+    assert options.judging == judge
     assert (options.out, options.quick, options.json) == (tmp_path, True, True)
     assert options.judging.inconclusive == "fail"
     assert options.overrides[:2] == ("seed=1", "gate=[face]")
@@ -86,9 +85,8 @@ def test_every_flag_of_run_arrives(seen: list[RunOptions], tmp_path: Path) -> No
 
 @pytest.mark.parametrize("lookahead_ns", [0, 1, 400_000_000, 1_234_567_891])
 def test_a_lookahead_survives_its_way_through_the_scenario(lookahead_ns: int) -> None:
-    flags = JudgeFlags(lookahead_ns=lookahead_ns)
-    assert load("tts-alone", scenario_overrides(flags)).lookahead_ns == lookahead_ns
-    assert judge_options(flags).lookahead_ns == lookahead_ns
+    options = JudgeOptions(lookahead_ns=lookahead_ns)
+    assert load("tts-alone", scenario_overrides(options)).lookahead_ns == lookahead_ns
 
 
 @pytest.mark.parametrize(

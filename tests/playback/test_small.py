@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from cotenant.playback.arrivals import NULL_NS, ceil_to_grid, prepare, was_reordered
+from cotenant.playback.arrivals import ceil_to_grid, prepare, was_reordered
 from cotenant.playback.continuity import continuity
 from cotenant.playback.energy import in_speech, tag_events
-from cotenant.playback.fleet import Arrivals
-from cotenant.playback.gaps import chunk_gaps, fleet_gaps, gap_time_weighted
+from cotenant.playback.gaps import gaps_time_weighted, stream_gaps
 from cotenant.playback.lipsync import lip_sync, outside_share
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play, wall_of
@@ -96,29 +95,22 @@ def test_events_know_the_time_since_the_last_one() -> None:
     assert (wall_of(played, [0, 10 * MS, 20 * MS, 40 * MS]) // MS).tolist() == [0, 30, 70, 90]
 
 
-def test_chunks_less_than_5_ms_apart_are_one_burst() -> None:
-    arrival = np.array([0, 4, 8, 108, 113, 300]) * MS
-    assert (chunk_gaps(arrival) // MS).tolist() == [100, 5, 187]
-    assert gap_time_weighted(np.array([0])) is None
-    assert gap_time_weighted(np.array([3, 3, 3])) == 0
-    steady = np.concatenate([np.arange(600) * 50, [600 * 50 + 3000]])
-    assert gap_time_weighted(steady) == 3050
-    assert gap_time_weighted(steady, 50) == 50
+def test_the_gap_of_a_random_instant() -> None:
+    assert gaps_time_weighted(np.zeros(0, np.int64), (50, 99)) == [None, None]
+    assert gaps_time_weighted(np.array([0, 0]), (50, 99)) == [0, 0]
+    steady = np.append(np.full(599, 50), 3050)
+    assert gaps_time_weighted(steady, (99, 50)) == [3050, 50]
+    # Bursts are not joined.
+    assert gaps_time_weighted(np.array([2, 2, 2]) * MS, (50,)) == [2 * MS]
 
 
 def test_gaps_of_a_fleet_do_not_cross_streams() -> None:
-    fleet = Arrivals(
-        offsets=np.array([0, 3, 3, 4, 6]),
-        arrival_ns=np.array([50, 0, 20, 7, 0, 1]) * MS,
-        media_ns=np.array([1, 1, 1, 1, 1, 1]),
-        done_ns=np.zeros(4, np.int64),
-        ended=np.ones(4, bool),
-        give_up_ns=np.zeros(4, np.int64),
-    )
-    gaps, owner, largest = fleet_gaps(fleet)
-    assert (gaps // MS).tolist() == [20, 30]
-    assert owner.tolist() == [0, 0]
-    assert largest.tolist() == [30 * MS, NULL_NS, NULL_NS, NULL_NS]
+    arrival, offsets = np.array([0, 20, 50, 7, 0, 1]) * MS, np.array([0, 0, 3, 3, 4, 6, 6])
+    gaps, gap_offsets = stream_gaps(arrival, offsets)
+    assert (gaps // MS).tolist() == [20, 30, 1]
+    assert gap_offsets.tolist() == [0, 0, 2, 2, 2, 3, 3]
+    gaps, gap_offsets = stream_gaps(arrival[:0], np.zeros(3, np.int64))
+    assert (gaps.tolist(), gap_offsets.tolist()) == ([], [0, 0, 0])
 
 
 def test_a_silence_is_in_speech_where_a_side_sounds() -> None:

@@ -1,5 +1,6 @@
 """Small recordings built by hand: rows in, tables out; nothing is measured."""
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +41,7 @@ SCENARIO: Mapping[str, Any] = {
 class Builder:
     """Rows of a recording, added one after another; `build` makes the tables."""
 
-    scenario: dict[str, Any] = field(default_factory=lambda: dict(SCENARIO))
+    scenario: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(dict(SCENARIO)))
     device: str = "cpu"
     status: str = "complete"
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in TABLES})

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from cotenant.errors import UserError
-from cotenant.verdict.gates import gate_text, parse_limit
+from cotenant.verdict.gates import gate_text
 from cotenant.verdict.profiles import PROFILES
 from cotenant.verdict.summary import JudgeOptions, judge
+from cotenant.verdict.written_gates import parse_limit
 from tests.verdict.recordings import Builder, good_run
 
 

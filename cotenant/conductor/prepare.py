@@ -1,0 +1,18 @@
+"""A scenario made ready for this machine: read, resolved, its gates checked, before anything is started."""
+
+from collections.abc import Sequence
+
+from cotenant.conductor.preflight import Device, find_device
+from cotenant.scenario.auto import resolve
+from cotenant.scenario.load import load
+from cotenant.scenario.schema import Scenario
+from cotenant.verdict.written_gates import check_gates
+
+
+def prepare(name_or_path: str, overrides: Sequence[str], *, quick: bool) -> tuple[Scenario, Device]:
+    """The resolved scenario and the device it is for. Raises UserError and CouldNotRun."""
+    scenario = load(name_or_path, tuple(overrides))
+    device = find_device(scenario.device)
+    resolved = resolve(scenario, device.kind, quick=quick)
+    check_gates(resolved, device.kind)
+    return resolved, device
