@@ -155,6 +155,12 @@ def _choices(block: Mapping[str, Any]) -> Iterator[Found]:
         )
     elif model in MODEL_SHAPES and block.get("load_format") not in (None, "dummy"):
         yield ("load_format",), f"{model} has no weights to load; remove load_format, or write dummy"
+    length = _tokens(block.get("max_model_len"))
+    if model in MODEL_SHAPES and length is not None and length > MODEL_SHAPES[model].max_tokens:
+        yield (
+            ("max_model_len",),
+            f"{model} takes {MODEL_SHAPES[model].max_tokens} tokens at most; write no more",
+        )
     if model in MODEL_SHAPES and block.get("skip_tokenizer_init") is False:
         yield ("skip_tokenizer_init",), f"{model} has no tokenizer; remove this, or write true"
 

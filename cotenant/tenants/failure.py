@@ -35,6 +35,12 @@ _KNOWN: Final = (
         "cache with kv_cache_memory_bytes, or let the other services hold less",
     ),
     (
+        r"Available memory on node \d+ \(([\d.]+)/[\d.]+ GiB\) on kv cache allocation is less than requested "
+        r"memory for kv \(([\d.]+)",
+        "its KV cache of {2} GiB does not fit into the {1} GiB of memory that are free; lower "
+        "kv_cache_memory_bytes",
+    ),
+    (
         r"Error in memory profiling\. Initial free memory ([\d.]+) GiB, current free memory ([\d.]+) GiB",
         "memory became free while it measured its own ({1} GiB before, {2} after): another process released "
         "some. Start vLLM when all others have settled, and start nothing else meanwhile",

@@ -40,7 +40,7 @@ def block_of(found: Scenario) -> Vllm:
 
 def test_sizes_have_units_and_survive_the_dump() -> None:
     given = scenario(
-        launched(kv_cache_memory_bytes="20Gi", max_model_len="32k", model="tiny-qwen3"), prompt=8
+        launched(kv_cache_memory_bytes="20Gi", max_model_len="32k", model="a/b"), prompt=8
     )
     assert (block_of(given).kv_cache_memory_bytes, block_of(given).max_model_len) == (20 * GIB, 32_000)
     assert parse(dump(given)) == given
@@ -73,6 +73,10 @@ def test_sizes_have_units_and_survive_the_dump() -> None:
             "vllm.load_format: tiny-qwen3 has no weights",
         ),
         (launched(model="tiny-qwen3", skip_tokenizer_init=False), "tiny-qwen3 has no tokenizer"),
+        (
+            launched(model="tiny-qwen3", max_model_len="32k"),
+            "vllm.max_model_len: tiny-qwen3 takes 16384 tokens",
+        ),
         (launched(max_num_seq=4), "tenants.llm.vllm.max_num_seq: unknown key; did you mean 'max_num_seqs'?"),
         (
             launched(extra_args=["--max_num_seqs=4"]),

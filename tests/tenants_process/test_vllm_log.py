@@ -129,6 +129,11 @@ def test_the_cache_as_the_metrics_page_tells_it() -> None:
             "This happens when",
             "(80.11 GiB before, 84.5 after)",
         ),
+        (
+            "ValueError: Available memory on node 0 (9.1/17.59 GiB) on kv cache allocation is less than "
+            "requested memory for kv (90.0 GiB). Decrease --kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE,",
+            "its KV cache of 90.0 GiB does not fit into the 9.1 GiB",
+        ),
         ("ValueError: No available memory for the cache blocks. Try increasing", "nothing is left"),
         (
             "ValueError: To serve at least one request with the model's max seq len (40960), (3.75 GiB KV "

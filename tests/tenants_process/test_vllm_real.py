@@ -211,6 +211,20 @@ def test_a_port_in_use_is_told_before_it_is_started(server: Server, tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+def test_an_option_that_this_version_has_no_more_is_refused(server: Server, tmp_path: Path) -> None:
+    block = {**BLOCK, "extra_args": ["--max-num-partial-prefill", "2"]}
+    tenant = Tenant.model_validate({**TENANT, "vllm": block})
+
+    async def main() -> None:
+        async with await Reaper.start() as reaper:
+            await launch.start_tenant(reaper, "own", tenant, device_kind="cpu", log_dir=tmp_path, seed=1)
+
+    with pytest.raises(
+        CouldNotRun, match=r"own: this vLLM does not know --max-num-partial-prefill .*; remove it"
+    ):
+        asyncio.run(main())
+
+
 def test_an_attached_one_tells_of_itself(server: Server, tmp_path: Path) -> None:
     tenant = Tenant.model_validate({"kind": "completions", "engine": "attach", "url": server.url})
 
