@@ -1,5 +1,7 @@
 """The talking head's forwards as its engine asks for them: launched anew, or recorded and replayed."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,14 @@ class HeadModel(nn.Module):
         self.stitcher = Stitcher(sizes.motion.motion, sizes.portrait.key_points).to(picture_dtype)
         self.warp = Warp(sizes.portrait).to(picture_dtype)
         self.decoder = FrameDecoder(sizes.portrait).to(picture_dtype)
+
+    def put_channels_last(self, axes: Sequence[int]) -> None:
+        """Reorders the picture's weights of so many axes (4 for planes, 5 for volumes)."""
+        orders = {4: torch.channels_last, 5: torch.channels_last_3d}
+        for part in (self.warp, self.decoder):
+            for weight in part.parameters():
+                if weight.dim() in axes:
+                    weight.data = weight.data.contiguous(memory_format=orders[weight.dim()])
 
 
 class Steps:

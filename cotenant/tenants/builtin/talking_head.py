@@ -173,10 +173,7 @@ def build(sizes: HeadSizes, runtime: Runtime, *, channels_last: Sequence[int] = 
         model = HeadModel(sizes, dtype).eval().requires_grad_(False)
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True
-        orders = {4: torch.channels_last, 5: torch.channels_last_3d}
-        for axes in channels_last:
-            for part in (model.warp, model.decoder):
-                part.to(memory_format=orders[axes])  # type: ignore[call-overload]
+        model.put_channels_last(channels_last)
     engine = HeadEngine(model, recorded=runtime.recorded, step_overhead_ns=runtime.step_overhead_ns or 0)
     if device.type == "cuda":
         show_once(engine)

@@ -7,6 +7,12 @@ import torch.nn.functional as fn
 from torch import Tensor, nn
 
 
+def halved(x: Tensor) -> Tensor:
+    """Means of 2 by 2 cells of each plane of (1, channels, depth, height, width)."""
+    small = fn.avg_pool2d(x.flatten(1, 2), 2)
+    return small.view(*x.shape[:3], *small.shape[-2:])
+
+
 class Hourglass(nn.Module):
     """(1, inputs, depth, grid, grid) -> (1, inputs + width, depth, grid, grid).
 
@@ -30,7 +36,7 @@ class Hourglass(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         seen = [x]
         for part in self.down:
-            seen.append(fn.avg_pool3d(fn.relu(part(seen[-1])), (1, 2, 2)))
+            seen.append(halved(fn.relu(part(seen[-1]))))
         x = seen.pop()
         for part in self.up:
             x = fn.relu(part(fn.interpolate(x, scale_factor=(1.0, 2.0, 2.0))))
