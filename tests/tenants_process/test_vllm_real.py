@@ -159,7 +159,7 @@ def test_both_loads_against_a_running_server(server: Server, tmp_path: Path) -> 
         "tenants": {"llm": {"kind": "completions", "engine": "attach", "url": server.url}},
         "load": {"decode": DECODE, "prefill": PREFILL},
         "stages": [
-            {"name": "decode", "load": ["decode"], "baseline": True},
+            {"name": "decode", "load": ["decode"]},
             {"name": "both", "load": ["decode", "prefill"]},
         ],
         "timing": TIMING,
@@ -243,7 +243,7 @@ def test_an_engine_that_is_killed_in_a_stage(tmp_path: Path) -> None:
         "device": "cpu",
         "tenants": {"llm": TENANT},
         "load": {"decode": DECODE},
-        "stages": [{"name": "decode", "load": ["decode"], "baseline": True}],
+        "stages": [{"name": "decode", "load": ["decode"]}],
         "timing": {**TIMING, "measure": "20s"},
         "gate": ["llm.decode.tokens_per_s >= 1/s"],
     }
