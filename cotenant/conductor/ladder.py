@@ -54,7 +54,7 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
     report.phase("starting the tenants")
     urls, builtin_urls = await start.start_tenants(run, reaper)
     processes = await start.start_load(run, control, reaper, urls)
-    await start.start_observers(run, reaper)
+    await start.start_observers(run, reaper, urls)
     await start.warm(run, state, processes, report)
     ports = StagePorts(
         now_ns=time.monotonic_ns,

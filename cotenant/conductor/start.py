@@ -72,14 +72,29 @@ async def start_load(
     return by_load
 
 
-async def start_observers(run: Run, reaper: Reaper) -> None:
-    """The host observer, after the tenants that it watches; a load process reports its own CPU time."""
+async def start_observers(run: Run, reaper: Reaper, urls: Mapping[str, Sequence[str]]) -> None:
+    """What is watched beside the load: the host, the engines' own metrics, the GPU.
+
+    After the tenants, whose processes they watch; a load process reports its own CPU time.
+    """
     pids = ",".join(f"{name}={pid}" for name, pid in sorted(reaper.pids().items()) if ":" not in name)
-    await reaper.spawn(
-        f"{OBSERVER}host",
-        [sys.executable, "-m", "cotenant.observers.host", "--run-dir", str(run.run_dir), "--pids", pids],
-        log=run.own_logs() / "observer-host.log",
-    )
+    observers = {"host": ["cotenant.observers.host", "--pids", pids]}
+    for name in urls:
+        tenant = run.scenario.tenants[name]
+        if tenant.kind == "completions":
+            key = ["--api-key-env", tenant.api_key_env] if tenant.api_key_env else []
+            module = "cotenant.observers.engine_metrics"
+            observers[f"engine-{name}"] = [module, "--tenant", name, "--url", urls[name][0], *key]
+    if run.device.kind == "gpu":
+        gpu = run.scenario.device if run.scenario.device not in ("auto", "gpu") else "cuda:0"
+        observers["gpu"] = ["cotenant.observers.gpu", "--gpu", gpu, "--pids", pids]
+        observers["gpu-canary"] = ["cotenant.observers.gpu_canary", "--device", gpu]
+    for name, (module, *flags) in observers.items():
+        await reaper.spawn(
+            OBSERVER + name,
+            [sys.executable, "-m", module, "--run-dir", str(run.run_dir), *flags],
+            log=run.own_logs() / f"observer-{name}.log",
+        )
 
 
 async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], report: Reporter) -> None:
