@@ -115,11 +115,11 @@ async def ask(
 ) -> tuple[int, bool]:
     """One request from its connection to its end; when it ended and whether it failed.
 
-    Leaves an `open` row when cancelled.
+    When cancelled it leaves a row that says why (see StreamRows.stopped).
     """
     tenant = desk.settings.tenants[load.tenant]
     limits = desk.limits(stage, stall=False)
-    outcome = Outcome(due_ns=due_ns)
+    outcome = Outcome(due_ns=due_ns, secrets=tenant.secrets)
     rows = StreamRows(
         desk,
         stage,

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cotenant.load.asker import start_askers
 from cotenant.load.control import Control
@@ -47,10 +47,10 @@ class Process:
             case "measure":
                 self._measure(command["start_ns"], command["end_ns"])
             case "drain":
-                await self._drain()
+                await self._drain("open")
                 self._control.say({"event": "drained"})
             case "stop":
-                await self._drain()
+                await self._drain("aborted")
                 return False
             case other:
                 raise ValueError(f"no command {other!r}")
@@ -58,7 +58,7 @@ class Process:
 
     async def end(self) -> None:
         """Stops everything that is under way."""
-        await self._drain()
+        await self._drain("aborted")
 
     def _new_stage(self, name: str, number: int, start_ns: int) -> Stage:
         return Stage(name=name, round=number, start_ns=start_ns, failure=self._failure)
@@ -79,11 +79,11 @@ class Process:
         try:
             warmth = await warm(self._desk, stage, name)
         finally:
-            await stage.drain()
+            await stage.drain("aborted")
         self._control.say(warmth.event(name))
 
     async def _start(self, command: Mapping[str, Any]) -> None:
-        await self._drain()
+        await self._drain("open")
         stage = self._new_stage(command["stage"], command["round"], command["at_ns"])
         self._stage = stage
         loads = [self._desk.settings.loads[name] for name in command["loads"]]
@@ -102,10 +102,9 @@ class Process:
     def _measure(self, start_ns: int, end_ns: int) -> None:
         if self._stage is None:
             raise ValueError("measure without start")
-        self._stage.window_start_ns, self._stage.window_end_ns = start_ns, end_ns
-        self._stage.told_followed = False
+        self._stage.open_window(start_ns, end_ns)
 
-    async def _drain(self) -> None:
+    async def _drain(self, stopped_as: Literal["open", "aborted"]) -> None:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -113,7 +112,7 @@ class Process:
             chore.cancel()
         await asyncio.gather(*tuple(self._chores), return_exceptions=True)
         if self._stage is not None:
-            await self._stage.drain()
+            await self._stage.drain(stopped_as)
             self._stage = None
         # Collection is off while streams run; between stages it disturbs nobody, and counts against nobody.
         self._report_lag()

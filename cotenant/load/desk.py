@@ -87,9 +87,9 @@ class StreamRows:
         self._desk.writer.append("streams", **self._columns, **_outcome_columns(self._outcome))
 
     def stopped(self) -> None:
-        """We ended it: it is open if it had been sent, and never was otherwise."""
+        """We ended it: `open` or `aborted` as the stage says if it had been sent, and never was otherwise."""
         if self._outcome.end is None:
-            self._outcome.close("open", time.monotonic_ns())
+            self._outcome.close(self._stage.stopped_as, time.monotonic_ns())
         if self._written:
             self.write()
 

@@ -12,6 +12,7 @@ from cotenant.load.desk import Desk, StreamRows
 from cotenant.load.face_audio import FaceFeed, HandedAudio
 from cotenant.load.request import Outcome
 from cotenant.load.stage import Stage, Ticket
+from cotenant.load.tasks import end_task
 from cotenant.load.transport import CONNECT_AHEAD_NS, sleep_until
 from cotenant.units import NS_PER_S
 from cotenant.wire import frames
@@ -23,9 +24,9 @@ _SAMPLE_BYTES: Final = 2
 
 
 async def show(desk: Desk, stage: Stage, feed: FaceFeed, listener: int, due_ns: int, ticket: Ticket) -> None:
-    """One clip from its connection to its end. Leaves an `open` row when cancelled."""
+    """One clip from its connection to its end. When cancelled it leaves a row that says so."""
     tenant = desk.settings.tenants[feed.load.tenant]
-    outcome = Outcome(due_ns=due_ns, user_reads=1)
+    outcome = Outcome(due_ns=due_ns, user_reads=1, secrets=tenant.secrets)
     rows = StreamRows(
         desk, stage, outcome, tenant=feed.load.tenant, load=feed.load.name, kind="faces", listener=listener,
         delayed=0,
@@ -73,6 +74,7 @@ class _Clip:
         self._rows = rows
         self._handed = HandedAudio(NS_PER_S // feed.load.fps)
         self._frames = 0
+        # The last thing that came from the head or that it took.
         self._last_ns = 0
 
     async def run(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -88,8 +90,7 @@ class _Clip:
             while outcome.end is None:
                 await self._receive(socket)
         finally:
-            handing.cancel()
-            await asyncio.gather(handing, return_exceptions=True)
+            await end_task(handing, OSError, aiohttp.ClientError)
 
     async def _hand_over(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         """Passes the voice's audio on, as it arrives or at most at real-time pace."""
@@ -118,14 +119,17 @@ class _Clip:
     async def _receive(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         stall_ns = self._desk.limits(self._stage, stall=True).stall_ns
         assert stall_ns is not None
+        now_ns = time.monotonic_ns()
+        # While the voice goes on, a head may have nothing to show; the voice has limits of its own.
+        over_ns = self._feed.ended_ns
+        until_ns = stall_ns + (now_ns if over_ns is None else max(over_ns, self._last_ns))
+        if now_ns >= until_ns:
+            error = ServiceError("timeout", f"given up; nothing came for {stall_ns // 1_000_000} ms")
+            self._outcome.close("truncated" if self._frames else "error", now_ns, error)
+            return
         try:
-            message = await socket.receive(timeout=stall_ns / NS_PER_S)
+            message = await socket.receive(timeout=(until_ns - now_ns) / NS_PER_S)
         except TimeoutError:
-            now_ns = time.monotonic_ns()
-            # While the voice goes on, a head may have nothing to show; the voice has limits of its own.
-            if self._handed.ended and now_ns - self._last_ns >= stall_ns:
-                error = ServiceError("timeout", f"given up; nothing came for {stall_ns // 1_000_000} ms")
-                self._outcome.close("truncated" if self._frames else "error", now_ns, error)
             return
         self._message(message, time.monotonic_ns())
 

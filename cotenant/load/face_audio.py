@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Callable
 
 from cotenant.load.resample import Resampler, to_float
@@ -13,15 +14,16 @@ from cotenant.wire import frames
 class FaceFeed:
     """The audio on its way from a voice to a face: pieces of 16 kHz s16le, None at the end.
 
-    `utterance` tells the voice's number; it is asked when the voice is due, not before.
+    `utterance` tells the voice's number; it is asked when the voice is due, not before. `ended_ns`: when the
+    voice was over.
     """
 
     def __init__(self, load: FacesLoad, utterance: Callable[[], int]) -> None:
         self.load = load
         self.utterance = utterance
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.ended_ns: int | None = None
         self._resampler: Resampler | None = None
-        self._ended = False
 
     def feed(self, data: bytes, rate_hz: int, sample_format: str) -> None:
         """Whole samples that arrived just now."""
@@ -31,9 +33,9 @@ class FaceFeed:
 
     def end(self) -> None:
         """No more will come; idempotent."""
-        if self._ended:
+        if self.ended_ns is not None:
             return
-        self._ended = True
+        self.ended_ns = time.monotonic_ns()
         if self._resampler is not None:
             self._put(self._resampler.end())
         self.queue.put_nowait(None)
@@ -56,10 +58,6 @@ class HandedAudio:
     @property
     def samples(self) -> int:
         return self._samples[-1] if self._samples else 0
-
-    @property
-    def ended(self) -> bool:
-        return self._end_ns is not None
 
     def add(self, samples: int, at_ns: int) -> None:
         self._samples.append(self.samples + samples)

@@ -24,8 +24,7 @@ class _Lines:
 
     def next(self, listener: int, due_ns: int) -> tuple[int, str]:
         """Utterance (-1 before the window) and text of what is due then."""
-        window_start_ns = self._stage.window_start_ns
-        if window_start_ns is None or due_ns < window_start_ns:
+        if not self._stage.begins(due_ns):
             lines, number = self._load.settling, self._settling[listener]
             self._settling[listener] += 1
             return -1, lines[text_line(listener, number, len(lines))]

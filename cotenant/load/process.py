@@ -71,6 +71,8 @@ async def run(control: Control, name: str) -> None:
             for writer in writers:
                 if writer is not None:
                     writer.close()
+    if not failure.cancelled():
+        failure.result()  # it came while all was being ended
 
 
 async def _obey(process: Process, control: Control) -> None:

@@ -1,10 +1,11 @@
 """One request and what it came to, and the interface of whoever reads its answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from cotenant.errors import ServiceError
+from cotenant.load.stored_text import storable
 from cotenant.wire.http1 import Body, Head
 
 
@@ -29,9 +30,13 @@ class Limits:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What one request came to; columns of a `streams` row. Filled in while it goes on."""
+    """What one request came to; columns of a `streams` row. Filled in while it goes on.
+
+    `secrets` are what must not stand in `error`, whoever said it.
+    """
 
     due_ns: int
+    secrets: Sequence[str] = ()
     connected_ns: int | None = None
     sent_ns: int | None = None
     first_byte_ns: int | None = None
@@ -54,7 +59,7 @@ class Outcome:
     def close(self, end: str, done_ns: int, error: ServiceError | None = None) -> None:
         self.end, self.done_ns = end, done_ns
         if error is not None:
-            self.error_kind, self.error = error.kind, str(error)[:500]
+            self.error_kind, self.error = error.kind, storable(str(error), self.secrets)
 
 
 class Consumer(Protocol):

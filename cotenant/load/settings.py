@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from cotenant.playback.options import PlayerOptions
 from cotenant.units import parse_duration_ns, parse_rate_per_s, parse_size
@@ -23,6 +23,15 @@ class Tenant:
     rate_hz: int | None
     sample_format: str | None
     headers: Mapping[str, str]
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """The key, and what else of the addresses is nobody's business."""
+        parts = [urlsplit(url) for url in self.urls]
+        found = [self.headers.get("Authorization", "").removeprefix("Bearer ")]
+        found += [part.password or "" for part in parts]
+        found += [value for part in parts for _, value in parse_qsl(part.query)]
+        return [secret for secret in found if secret]
 
     def url(self, number: int, path: str) -> str:
         """The address for client `number`: replicas take turns, a URL with its own path is left alone."""
@@ -106,7 +115,10 @@ def read_settings(spec: Mapping[str, Any]) -> Settings:
 
 def _tenant(name: str, tenant: Mapping[str, Any]) -> Tenant:
     key_env = tenant.get("api_key_env")
-    key = os.environ.get(key_env) if key_env else None
+    key = os.environ.get(key_env, "").strip() if key_env else ""
+    if not (key.isascii() and key.isprintable()):
+        # Its value must not be told.
+        raise ValueError(f"the API key in {key_env} has characters that cannot stand in a header")
     return Tenant(
         name=name,
         urls=tenant["urls"],

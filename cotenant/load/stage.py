@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from cotenant.load.pacing import in_window
 
@@ -27,12 +27,18 @@ class Ticket:
     followed: bool
 
 
+class LateWindow(Exception):
+    """The window was told too late: what is due in it had already begun as settling."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Stage:
     """Everything of one `start` command.
 
     `planned`: how many streams of each load must have had output for it to be settled. `endings`: (end, error
-    kind, error) of each stream that ended by itself. `failure`: where a fault of ours is told.
+    kind, error) of each stream that ended by itself. `settling_until_ns`: the latest time at which something
+    was due that began as settling. `stopped_as`: the end of a stream that is cancelled. `failure`: where a
+    fault of ours is told.
     """
 
     name: str
@@ -45,6 +51,8 @@ class Stage:
     settled: dict[str, set[int]] = field(default_factory=dict)
     tickets: set[Ticket] = field(default_factory=set)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    settling_until_ns: int = -1
+    stopped_as: Literal["open", "aborted"] = "open"
     failure: asyncio.Future[None] | None = None
     told_followed: bool = False
     endings: list[tuple[str | None, str | None, str | None]] = field(default_factory=list)
@@ -79,6 +87,27 @@ class Stage:
     def is_settled(self, load: str) -> bool:
         return len(self.settled.get(load, ())) >= self.planned.get(load, 1)
 
+    def open_window(self, start_ns: int, end_ns: int) -> None:
+        """Measures what is due from `start_ns` on; once more with a later end to go on.
+
+        Raises LateWindow if something that is due in it has already begun as settling.
+        """
+        if self.settling_until_ns >= start_ns:
+            late_ms = (self.settling_until_ns - start_ns) / 1e6
+            raise LateWindow(
+                f"the window was told too late: what was due {late_ms:.1f} ms after its start had already "
+                "begun as settling; this machine is too busy to measure on"
+            )
+        self.window_start_ns, self.window_end_ns = start_ns, end_ns
+        self.told_followed = False
+
+    def begins(self, due_ns: int) -> bool:
+        """Whether what is due then, and begins now, is of the window (or after it) or still settles."""
+        if self.window_start_ns is not None and due_ns >= self.window_start_ns:
+            return True
+        self.settling_until_ns = max(self.settling_until_ns, due_ns)
+        return False
+
     def measured(self, due_ns: int) -> bool:
         """Whether what is due then belongs to the window."""
         return in_window(due_ns, self.window_start_ns, self.window_end_ns)
@@ -92,8 +121,9 @@ class Stage:
     def open_streams(self) -> int:
         return sum(1 for ticket in self.tickets if ticket.due_ns <= time.monotonic_ns())
 
-    async def drain(self) -> None:
-        """Ends every task; what is open records itself as such."""
+    async def drain(self, stopped_as: Literal["open", "aborted"]) -> None:
+        """Ends every task; what is under way records itself as `stopped_as`."""
+        self.stopped_as = stopped_as
         while self.tasks:
             for task in tuple(self.tasks):
                 task.cancel()

@@ -11,15 +11,18 @@ from urllib.parse import urlsplit
 
 from cotenant.errors import ServiceError
 from cotenant.load.clock import ClockMap
+from cotenant.load.inbox import Read
 from cotenant.load.request import Consumer, Limits, Outcome, Request
-from cotenant.load.sockets import Connection, Read, connect
+from cotenant.load.sockets import Connection, connect
+from cotenant.load.tasks import end_task
 from cotenant.units import NS_PER_S
 from cotenant.wire.http1 import Body, End, Event, Head, Http1Client, status_kind
 
 CONNECT_AHEAD_NS: Final = NS_PER_S
 # How long the end of the response is waited for once the server has said in the stream that it is complete.
 _LINGER_NS: Final = NS_PER_S // 4
-_ERROR_BODY_BYTES: Final = 4096
+# Far longer than any secret that may stand in it: the whole of one is found before the text is cut.
+_ERROR_BODY_BYTES: Final = 1 << 16
 
 
 class Transport:
@@ -114,9 +117,8 @@ class _Exchange:
             while self._outcome.end is None:
                 await self._step()
         finally:
-            sending.cancel()
             # A server may answer and hang up before it has read all: its answer counts, not the send.
-            await asyncio.gather(sending, return_exceptions=True)
+            await end_task(sending, OSError)
 
     async def _step(self) -> None:
         outcome, until_ns = self._outcome, self._until_ns()

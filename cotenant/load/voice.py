@@ -132,10 +132,10 @@ class _VoiceConsumer:
 
 
 async def speak(desk: Desk, stage: Stage, load: VoicesLoad, turn: Turn) -> Heard:
-    """One utterance from its connection to its end. Leaves an `open` row when cancelled."""
+    """One utterance from its connection to its end. When cancelled it leaves a row that says so."""
     tenant = desk.settings.tenants[load.tenant]
     limits = desk.limits(stage, stall=True)
-    outcome = Outcome(due_ns=turn.due_ns)
+    outcome = Outcome(due_ns=turn.due_ns, secrets=tenant.secrets)
     rows = StreamRows(
         desk, stage, outcome, tenant=load.tenant, load=load.name, kind="voices", listener=turn.listener,
         delayed=turn.delayed_ns,

@@ -61,7 +61,7 @@ async def _voice(desk: Desk, stage: Stage, load: VoicesLoad, listener: int, due_
 
 async def _face(desk: Desk, stage: Stage, load: FacesLoad, listener: int, due_ns: int) -> None:
     path = min(recordings(None), key=lambda path: path.stat().st_size)
-    await one_clip(desk, stage, load, listener, -1, due_ns, path)
+    await one_clip(desk, stage, load, listener, lambda: (-1, path), due_ns)
 
 
 async def _completion(desk: Desk, stage: Stage, load: CompletionsLoad, number: int, due_ns: int) -> None:

@@ -11,12 +11,12 @@ from aiohttp import WSMsgType, web
 from cotenant.units import NS_PER_S
 from cotenant.wire.frames import AUDIO_RATE_HZ, pack_frame
 
-Fault = Literal["none", "refuse", "close", "silent", "error", "garbage", "no_frames"]
+Fault = Literal["none", "refuse", "close", "silent", "error", "garbage", "no_frames", "deaf"]
 
 
 @dataclass(slots=True, kw_only=True)
 class TruthFace:
-    """`fault` strikes after `good_frames`; `audio_bytes` of each clip, in order of their ends."""
+    """`fault` strikes after `good_frames` (`deaf`: it reads no more); `audio_bytes` of each clip, in order of their ends."""
 
     fault: Fault = "none"
     good_frames: int = 0
@@ -44,7 +44,7 @@ class TruthFace:
                 ready = -(-audio // 2 * fps // AUDIO_RATE_HZ)
             while frames < ready and self.fault != "no_frames":
                 if self.fault != "none" and frames >= self.good_frames:
-                    await self._strike(socket)
+                    await self._strike(request, socket)
                     return socket
                 await socket.send_bytes(pack_frame(frames, frames * NS_PER_S // fps, b"JPEG"))
                 frames += 1
@@ -53,11 +53,14 @@ class TruthFace:
                 await socket.send_str(json.dumps({"type": "done", "frames": frames}))
         return socket
 
-    async def _strike(self, socket: web.WebSocketResponse) -> None:
+    async def _strike(self, request: web.Request, socket: web.WebSocketResponse) -> None:
         if self.fault == "close":
             await socket.close()
         elif self.fault == "error":
             await socket.send_str(json.dumps({"type": "error", "message": "out of memory"}))
+        elif self.fault == "deaf":
+            assert request.transport is not None
+            request.transport.pause_reading()
         elif self.fault == "garbage":
             await socket.send_bytes(b"not a frame")
         async for _ in socket:

@@ -116,7 +116,7 @@ async def loaded(load: CompletionsLoad, seconds: float) -> tuple[KeptRows, Stage
         stage.failure = asyncio.get_running_loop().create_future()
         start_askers(desk, stage, load)
         await asyncio.wait((stage.failure,), timeout=seconds)
-        await stage.drain()
+        await stage.drain("open")
         assert not stage.failure.done()
         stage.failure.cancel()
         return rows, stage

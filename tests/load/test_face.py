@@ -4,19 +4,18 @@ import asyncio
 import itertools
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
-from cotenant.load.face import show
-from cotenant.load.face_audio import FaceFeed, HandedAudio
+from cotenant.load.face_audio import HandedAudio
 from cotenant.load.listener import start_voices
 from cotenant.load.solo_face import one_clip, packets
-from cotenant.testing.truth_face import Fault, TruthFace, truth_face
+from cotenant.testing.truth_face import TruthFace, truth_face
 from cotenant.testing.truth_server import Script, truth_server
 from cotenant.units import NS_PER_MS, NS_PER_S
+from tests.load.face_clip import SECOND, shown
 from tests.load.rig import (
     PCM_HEADERS,
     KeptRows,
@@ -30,7 +29,6 @@ from tests.load.rig import (
 )
 
 PERIOD = 40 * NS_PER_MS
-SECOND = np.zeros(24_000, "<i2").tobytes()
 
 
 def test_the_audio_that_a_frame_needs() -> None:
@@ -43,25 +41,6 @@ def test_the_audio_that_a_frame_needs() -> None:
     assert handed.needed_at(2 * PERIOD) is None
     handed.end(400)
     assert [handed.needed_at(i * PERIOD) for i in (2, 1, 0, 9)] == [400, 200, 100, 400]
-
-
-async def shown(face: TruthFace, *, audio: bool = True, stall_ns: int = 10**10, **load: Any) -> KeptRows:
-    """One clip with a second of audio in two pieces."""
-    async with truth_face(face):
-        one = faces(**load)
-        told = settings([tenant(face.url, "head")], [one], stall_limit_ns=stall_ns)
-        async with desk_for(told) as (desk, rows):
-            stage = new_stage()
-            feed = FaceFeed(one, lambda: 4)
-            due_ns = time.monotonic_ns()
-            ticket = stage.plan(due_ns, followed=True)
-            if audio:
-                feed.feed(SECOND[:24_000], 24_000, "s16")
-                feed.feed(SECOND[24_000:], 24_000, "s16")
-            feed.end()
-            await show(desk, stage, feed, 0, due_ns, ticket)
-            assert not stage.tickets
-            return rows
 
 
 @pytest.mark.parametrize("realtime", [False, True])
@@ -87,45 +66,6 @@ def test_a_good_clip(realtime: bool) -> None:
         assert handed[-1] - handed[0] >= 0.9 * NS_PER_S
 
 
-@pytest.mark.parametrize(
-    ("fault", "good_frames", "end", "kind"),
-    [
-        ("refuse", 0, "error", "unauthorized"),
-        ("close", 5, "truncated", "truncated"),
-        ("close", 0, "truncated", "truncated"),
-        ("silent", 5, "truncated", "timeout"),
-        ("silent", 0, "error", "timeout"),
-        ("error", 5, "error", "in_stream"),
-        ("garbage", 5, "error", "protocol"),
-        ("no_frames", 0, "error", "empty"),
-    ],
-)
-def test_faults(fault: Fault, good_frames: int, end: str, kind: str) -> None:
-    face = TruthFace(fault=fault, good_frames=good_frames)
-    rows = run(shown(face, stall_ns=200 * NS_PER_MS))
-    row = rows.stream()
-    assert (row["end"], row["error_kind"], row["utterance"]) == (end, kind, 4)
-    assert len(rows.rows["frames"]) == good_frames
-
-
-def test_a_head_that_is_not_there() -> None:
-    async def work() -> KeptRows:
-        one = faces()
-        told = settings([tenant("http://127.0.0.1:1", "head")], [one])
-        async with desk_for(told) as (desk, rows):
-            stage = new_stage()
-            ticket = stage.plan(0, followed=True)
-            await show(desk, stage, FaceFeed(one, lambda: 0), 0, 0, ticket)
-            return rows
-
-    assert run(work()).stream()["error_kind"] == "refused"
-
-
-def test_a_voice_without_audio_is_not_the_faces_failure() -> None:
-    row = run(shown(TruthFace(), audio=False)).stream()
-    assert (row["end"], row["utterance"]) == ("aborted", 4)
-
-
 def test_faces_follow_their_voices() -> None:
     script = Script(headers=PCM_HEADERS, pieces=[(i * 20 * NS_PER_MS, SECOND[:9600]) for i in range(5)])
 
@@ -140,7 +80,7 @@ def test_faces_follow_their_voices() -> None:
                 while sum(row["end"] == "eos" for row in rows.rows["streams"]) < 8:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 assert stage.is_settled("faces")
-                await stage.drain()
+                await stage.drain("open")
                 return rows
 
     rows = run(work())
@@ -168,7 +108,7 @@ def test_a_recording_alone(tmp_path: Path) -> None:
                 desk.pace = [(0, 100 * NS_PER_MS), (20 * NS_PER_MS, 100 * NS_PER_MS)]
                 stage = new_stage("solo:faces")
                 due_ns = time.monotonic_ns()
-                end_ns = await one_clip(desk, stage, one, 0, 2, due_ns, path)
+                end_ns = await one_clip(desk, stage, one, 0, lambda: (2, path), due_ns)
                 assert not stage.tickets
                 return rows, face, end_ns - due_ns
 

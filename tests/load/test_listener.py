@@ -2,55 +2,17 @@
 
 import asyncio
 import itertools
-import json
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from cotenant.load.desk import Desk
-from cotenant.load.listener import start_voices
-from cotenant.load.request import Consumer, Limits, Outcome, Request
-from cotenant.load.settings import VoicesLoad
-from cotenant.load.stage import Stage
+from cotenant.load.stage import LateWindow, Stage
 from cotenant.load.transport import sleep_until
 from cotenant.testing.virtual_loop import VirtualLoop
 from cotenant.units import NS_PER_MS, NS_PER_S
-from cotenant.wire.http1 import Body, Head
-from tests.load.rig import KeptRows, new_stage, settings, tenant, voices
-
-START = 1_000 * NS_PER_S
-PIECE = bytes(4800)  # 100 ms
-
-
-class FakeTransport:
-    """`answer`(number of the request) -> when 100 ms of audio each arrive, and whether it ends well."""
-
-    def __init__(self, answer: Callable[[int], tuple[list[int], bool]]) -> None:
-        self._answer = answer
-        self.asked: list[tuple[int, str]] = []
-
-    async def ahead(self, url: str, due_ns: int, limits: Limits) -> "FakeTransport":
-        await sleep_until(due_ns - NS_PER_S)
-        return self
-
-    def close(self) -> None:
-        """It is its own connection."""
-
-    async def exchange(
-        self, opened: object, request: Request, outcome: Outcome, limits: Limits, consumer: Consumer
-    ) -> None:
-        outcome.sent_ns = outcome.connected_ns = time.monotonic_ns()
-        number = len(self.asked)
-        self.asked.append((outcome.sent_ns, json.loads(request.body)["input"]))
-        consumer.sent()
-        arrivals, whole = self._answer(number)
-        consumer.head(Head(status=200, headers={"content-type": "audio/pcm;rate=24000"}, chunked=True))
-        for offset_ns in arrivals:
-            await sleep_until(outcome.sent_ns + offset_ns)
-            consumer.body(Body(data=PIECE, closes=True, after_bytes=0), time.monotonic_ns())
-        outcome.close("eos" if whole else "truncated", time.monotonic_ns())
+from tests.load.rig import voices
+from tests.load.virtual_stage import START, ended, play_stage
 
 
 @pytest.fixture
@@ -60,41 +22,6 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualLoop]:
         assert isinstance(loop, VirtualLoop)
         monkeypatch.setattr(time, "monotonic_ns", loop.now_ns)
         yield loop
-
-
-def play_stage(
-    loop: VirtualLoop,
-    load: VoicesLoad,
-    answer: Callable[[int], tuple[list[int], bool]],
-    script: Callable[[Stage], Coroutine[Any, Any, None]],
-) -> tuple[KeptRows, FakeTransport]:
-    """Runs the load from START on while `script` plays the conductor; then drains."""
-    rows, transport = KeptRows(), FakeTransport(answer)
-    stage = new_stage(start_ns=START)
-
-    async def work() -> None:
-        fake: Any = transport
-        desk = Desk(
-            settings=settings([tenant("http://tts")], [load]),
-            writer=rows,
-            transport=fake,
-            web=object(),  # type: ignore[arg-type]
-        )
-        stage.failure = loop.create_future()
-        start_voices(desk, stage, load, [])
-        conductor = loop.create_task(script(stage))
-        await asyncio.wait((conductor, stage.failure), return_when=asyncio.FIRST_COMPLETED)
-        await conductor
-        await stage.drain()
-        assert not stage.failure.done()
-        stage.failure.cancel()
-
-    loop.run_until_complete(work())
-    return rows, transport
-
-
-def ended(rows: KeptRows) -> list[dict[str, Any]]:
-    return [row for row in rows.rows["streams"] if row["end"] not in (None, "open")]
 
 
 def quick(_: int) -> tuple[list[int], bool]:
@@ -146,7 +73,7 @@ def test_numbers_and_texts_begin_with_the_window(loop: VirtualLoop) -> None:
 
     async def script(stage: Stage) -> None:
         await sleep_to(8 * NS_PER_S)
-        stage.window_start_ns, stage.window_end_ns = start, end
+        stage.open_window(start, end)
         await sleep_to(40 * NS_PER_S)
 
     load = voices(listeners=2)
@@ -166,13 +93,35 @@ def test_numbers_and_texts_begin_with_the_window(loop: VirtualLoop) -> None:
         assert measured[-1]["due"] > end
 
 
+def test_a_window_that_is_told_late_holds_nothing_that_began_as_settling(loop: VirtualLoop) -> None:
+    """Told 100 ms after its start: refused only if something was due in between."""
+    refused: list[int] = []
+
+    async def script(stage: Stage) -> None:
+        for second in range(1, 30):
+            start_ns = START + second * NS_PER_S
+            await sleep_until(start_ns + 100 * NS_PER_MS)
+            try:
+                stage.open_window(start_ns, start_ns + NS_PER_S)
+            except LateWindow:
+                refused.append(start_ns)
+            stage.window_start_ns = None
+
+    rows, _ = play_stage(loop, voices(listeners=4), quick, script)
+    begun = [row["due"] for row in ended(rows)]
+    windows = [START + second * NS_PER_S for second in range(1, 30)]
+    assert refused == [at for at in windows if any(at <= due <= at + 100 * NS_PER_MS for due in begun)]
+    assert 0 < len(refused) < len(windows)
+    assert {row["utterance"] for row in ended(rows)} == {-1}
+
+
 def test_pairs_of_two_stages_say_the_same_however_long_the_stage_settled(loop: VirtualLoop) -> None:
     said = []
     for settle_s in (5, 17):
         base_ns = loop.now_ns()
 
         async def script(stage: Stage, base_ns: int = base_ns, settle_s: int = settle_s) -> None:
-            stage.window_start_ns = base_ns + settle_s * NS_PER_S
+            stage.open_window(base_ns + settle_s * NS_PER_S, 10**18)
             await sleep_until(base_ns + (settle_s + 20) * NS_PER_S)
 
         rows, transport = play_stage(loop, voices(), quick, script)
@@ -189,7 +138,7 @@ def test_followed_is_told_when_the_last_one_due_in_the_window_has_ended(loop: Vi
         return [0, 3 * NS_PER_S], True
 
     async def script(stage: Stage) -> None:
-        stage.window_start_ns, stage.window_end_ns = START, START + 9 * NS_PER_S
+        stage.open_window(START, START + 9 * NS_PER_S)
         while not stage.followed():  # noqa: ASYNC110 - it is asked, it does not tell
             await asyncio.sleep(0.02)
         told.append(loop.now_ns())
@@ -235,7 +184,7 @@ def test_open_sends_on_schedule_whatever_became_of_the_ones_before(loop: Virtual
         return [0, 1000 * NS_PER_S], True
 
     async def script(stage: Stage) -> None:
-        stage.window_start_ns = START
+        stage.open_window(START, 10**18)
         await sleep_to(30 * NS_PER_S)
 
     rows, transport = play_stage(loop, voices(mode="open"), never, script)
@@ -255,7 +204,7 @@ def test_counts_of_the_window(loop: VirtualLoop) -> None:
 
     async def script(stage: Stage) -> None:
         stages.append(stage)
-        stage.window_start_ns, stage.window_end_ns = START, START + 14 * NS_PER_S
+        stage.open_window(START, START + 14 * NS_PER_S)
         await sleep_to(20 * NS_PER_S)
 
     rows, _ = play_stage(loop, voices(), stalls, script)

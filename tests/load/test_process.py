@@ -1,13 +1,8 @@
 """A whole load process over its control socket: the life of a stage, faults of ours, being left alone."""
 
-import asyncio
-import contextlib
 import errno
-import json
-import os
-import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +12,15 @@ from cotenant.load.settings import read_settings
 from cotenant.run_dir import manifest, reader
 from cotenant.testing.truth_face import TruthFace, truth_face
 from cotenant.testing.truth_server import Script, truth_server
-from cotenant.units import NS_PER_MS, NS_PER_S
+from cotenant.units import NS_PER_MS
+from tests.load.conductor import load_process, spec
 from tests.load.rig import PCM_HEADERS, run
 from tests.load.test_asker import idle_llm
 
 PIECE = bytes(4800)
 GOOD = Script(headers=PCM_HEADERS, pieces=[(i * 10 * NS_PER_MS, PIECE) for i in range(4)])
+
+SILENT = Script(headers=PCM_HEADERS, pieces=[(0, PIECE)], ending="silent")
 
 # The load process with a writer whose every write finds the disk full.
 FULL_DISK = """
@@ -34,85 +32,15 @@ process.RunWriter.flush = refuse
 sys.exit(process.main())
 """
 
-
-def spec(run_dir: Path, tts: str, head: str, llm: str, **fields: Any) -> dict[str, Any]:
-    def one(kind: str, url: str) -> dict[str, Any]:
-        return {
-            "kind": kind, "urls": [url], "protocol": "openai", "model": None, "voice": None,
-            "api_key_env": None, "extra": {}, "rate": 24_000, "sample_format": None,
-        }  # fmt: skip
-
-    return {
-        "name": "listeners", "index": 2, "run_dir": str(run_dir), "run_id": "run-1", "seed": 7,
-        "audio_limit_bytes": 10**6, "stall_limit_ns": 2 * NS_PER_S, "request_limit_ns": 60 * NS_PER_S,
-        "player": {"lookahead_ns": 0, "start": "prefill", "after_underrun": "resume", "quantum_ns": 0},
-        "tenants": {"tts": one("speech", tts), "head": one("face", head), "llm": one("completions", llm)},
-        "loads": {
-            "voices": {"kind": "voices", "tenant": "tts", "mode": "turns", "listeners": 2, "every": "300ms",
-                       "pause": "20ms", "text": "builtin"},
-            "faces": {"kind": "faces", "tenant": "head", "follows": "voices", "listeners": 1, "fps": 25,
-                      "pace": "as-arrives", "face_buffer": "200ms"},
-            "decode": {"kind": "completions", "tenant": "llm", "mode": "alive", "streams": 2, "rate": None,
-                       "prompt": 32, "output": 20},
-        },
-        "texts": {"voices": {"measured": ["a", "b", "c"], "settling": ["x", "y"]}},
-        **fields,
-    }  # fmt: skip
-
-
-class Conductor:
-    """The other end of the control socket."""
-
-    def __init__(self, stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = stream
-        self._writer = writer
-        self.progress: list[Mapping[str, Any]] = []
-
-    def tell(self, **command: Any) -> None:
-        self._writer.write(json.dumps(command).encode() + b"\n")
-
-    async def wait(self, event: str) -> dict[str, Any]:
-        """The next event of that name; progress on the way is kept, anything else is wrong."""
-        while True:
-            value: dict[str, Any] = json.loads(await self._reader.readline())
-            if value["event"] == event:
-                return value
-            assert value["event"] == "progress", value
-            self.progress.append(value)
-
-    def hang_up(self) -> None:
-        self._writer.close()
-
-
-@contextlib.asynccontextmanager
-async def load_process(
-    tmp_path: Path, disk: str = ""
-) -> AsyncIterator[tuple[Conductor, asyncio.subprocess.Process]]:
-    """The child, connected; killed at the end if it is still there. Disk "full": it can write nothing."""
-    path = tmp_path / "c"
-    arrived: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = (
-        asyncio.get_running_loop().create_future()
-    )
-
-    async def connected(stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        arrived.set_result((stream, writer))
-
-    server = await asyncio.start_unix_server(connected, str(path))
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, *(["-c", FULL_DISK] if disk else ["-m", "cotenant.load.process"]),
-        env={**os.environ, "COTENANT_CONTROL": str(path), "COTENANT_NAME": "listeners"},
-    )  # fmt: skip
-    try:
-        conductor = Conductor(*await arrived)
-        hello = await conductor.wait("hello")
-        assert (hello["name"], hello["pid"]) == ("listeners", child.pid)
-        yield conductor, child
-        conductor.hang_up()
-    finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
-        server.close()
+# The load process with a fault that shows when a stream is stopped.
+FAULTY = """
+import sys
+from cotenant.load import process, desk
+def broken(*_):
+    raise ZeroDivisionError("made to break")
+desk.StreamRows.stopped = broken
+sys.exit(process.main())
+"""
 
 
 def test_the_life_of_a_stage(tmp_path: Path) -> None:
@@ -189,21 +117,67 @@ def test_a_service_that_is_not_there_is_told_by_the_warm_up(tmp_path: Path) -> N
     assert "127.0.0.1:1" in warmed["error"]
 
 
-def test_a_conductor_that_is_gone_ends_it_with_its_rows_on_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("last", "end"), [("stop", "aborted"), ("drain", "open"), ("hang up", "aborted"), ("start", "open")]
+)
+def test_what_is_open_at_the_end_is_on_disk_as_what_it_is(tmp_path: Path, last: str, end: str) -> None:
+    """At a drain it is `open`; where we stop it ourselves, or the conductor is gone, `aborted`."""
+
     async def work() -> None:
-        silent = Script(headers=PCM_HEADERS, pieces=[(0, PIECE)], ending="silent")
-        async with truth_server(lambda _: silent) as tts, load_process(tmp_path) as (conductor, child):
+        async with truth_server(lambda _: SILENT) as tts, load_process(tmp_path) as (conductor, child):
             conductor.tell(**spec(tmp_path, tts.url, tts.url, tts.url))
             conductor.tell(do="start", stage="one", round=1, loads=["voices"], at_ns=time.monotonic_ns())
             await conductor.wait("settled")
-            conductor.hang_up()
+            if last == "start":
+                conductor.tell(do="start", stage="two", round=1, loads=[], at_ns=time.monotonic_ns())
+            if last == "drain":
+                conductor.tell(do="drain")
+                await conductor.wait("drained")
+            if last == "hang up":
+                conductor.hang_up()
+            else:
+                conductor.tell(do="stop")
             assert await child.wait() == 0
 
     run(work(), uv=False)
     manifest.write(tmp_path, {"schema": 1, "tool": "cotenant", "run_id": "run-1"})
     tables = reader.read(tmp_path).tables
-    assert {row["end"] for row in tables["streams"].to_pylist()} == {"open"}
+    assert {row["end"] for row in tables["streams"].to_pylist()} == {end}
     assert len(tables["chunks"]) >= 2
+
+
+@pytest.mark.parametrize("last", ["stop", "hang up"])
+def test_a_fault_of_ours_while_all_is_stopped_is_not_lost(tmp_path: Path, last: str) -> None:
+    async def work() -> int | None:
+        async with (
+            truth_server(lambda _: SILENT) as tts,
+            load_process(tmp_path, FAULTY) as (conductor, child),
+        ):
+            conductor.tell(**spec(tmp_path, tts.url, tts.url, tts.url))
+            conductor.tell(do="start", stage="one", round=1, loads=["voices"], at_ns=time.monotonic_ns())
+            await conductor.wait("settled")
+            if last == "stop":
+                conductor.tell(do="stop")
+                assert "ZeroDivisionError" in (await conductor.wait("crashed"))["error"]
+            else:
+                conductor.hang_up()
+            return await child.wait()
+
+    assert run(work(), uv=False) == 70
+
+
+def test_a_window_that_is_told_too_late_ends_it(tmp_path: Path) -> None:
+    async def work() -> tuple[dict[str, Any], int | None]:
+        async with truth_server(lambda _: GOOD) as tts, load_process(tmp_path) as (conductor, child):
+            conductor.tell(**spec(tmp_path, tts.url, tts.url, tts.url))
+            at_ns = time.monotonic_ns()
+            conductor.tell(do="start", stage="one", round=1, loads=["voices"], at_ns=at_ns)
+            await conductor.wait("settled")
+            conductor.tell(do="measure", start_ns=at_ns, end_ns=at_ns + 10**9)
+            return await conductor.wait("crashed"), await child.wait()
+
+    crashed, code = run(work(), uv=False)
+    assert (code, "too late" in crashed["error"]) == (70, True)
 
 
 @pytest.mark.parametrize("command", [{"do": "dance"}, {"do": "measure", "start_ns": 0, "end_ns": 1}])
@@ -222,7 +196,10 @@ def test_a_fault_of_ours_is_told_and_ends_it(tmp_path: Path, command: dict[str, 
 
 def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
     async def work() -> tuple[dict[str, Any], int | None]:
-        async with truth_server(lambda _: GOOD) as tts, load_process(tmp_path, "full") as (conductor, child):
+        async with (
+            truth_server(lambda _: GOOD) as tts,
+            load_process(tmp_path, FULL_DISK) as (conductor, child),
+        ):
             conductor.tell(**spec(tmp_path, tts.url, tts.url, tts.url))
             conductor.tell(do="warm", load="voices")
             await conductor.wait("warmed")

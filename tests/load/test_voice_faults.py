@@ -204,7 +204,7 @@ def test_what_is_open_when_it_is_stopped_is_recorded_as_open() -> None:
                 stage.spawn(work())
                 while len(rows.rows["chunks"]) < 2:  # noqa: ASYNC110 - rows are kept, not announced
                     await asyncio.sleep(0.005)
-                await stage.drain()
+                await stage.drain("open")
                 return rows
 
     rows = run(stopped())
