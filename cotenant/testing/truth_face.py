@@ -16,7 +16,10 @@ Fault = Literal["none", "refuse", "close", "silent", "error", "garbage", "no_fra
 
 @dataclass(slots=True, kw_only=True)
 class TruthFace:
-    """`fault` strikes after `good_frames` (`deaf`: it reads no more); `audio_bytes` of each clip, in order of their ends."""
+    """`fault` strikes after `good_frames`; `audio_bytes` of each clip, in order of their ends.
+
+    `silent` reads and sends nothing more, `deaf` does not read either.
+    """
 
     fault: Fault = "none"
     good_frames: int = 0
