@@ -4,32 +4,23 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.errors import ExitCode
+from cotenant.report.gate_words import short_sentence
 from cotenant.report.table import table_lines
-from cotenant.report.text import gate_sentence, number, safe, value_text
+from cotenant.report.text import number, run_word, safe
 from cotenant.units import format_ms, format_share
-from cotenant.verdict.summary import exit_code
 
 Entry = Mapping[str, Any]
 LABEL: Final = 7
 NARROWEST: Final = 40
-_WORDS: Final[Mapping[int, str]] = {
-    ExitCode.PASS: "PASS",
-    ExitCode.FAIL: "FAIL",
-    ExitCode.INCONCLUSIVE: "INCONCLUSIVE",
-    ExitCode.INVALID: "INVALID",
-}
+_WARNED: Final[Mapping[str, str]] = {"fail": "warning", "inconclusive": "warning, not decided"}
 CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"
 # What a run does not prove; named so that a reader knows what to try.
 _UNTRIED_GPU: Final = "MPS with a limit or low priority for the LLM"
 
 
-def render(summary: Entry, manifest: Entry, width: int, *, page: str | None = None) -> str:
+def render(summary: Entry, manifest: Entry, width: int) -> str:
     """The whole text, lines of at most `width` columns (names longer than that are cut), no colour, no
-    markup.
-
-    `page`: the path of the report, when there is one.
-    """
+    markup."""
     width = max(NARROWEST, width)
     lines = [*_wrapped(_heading(summary, manifest), width), ""]
     lines += [*table_lines(summary["stages"], width), ""]
@@ -41,14 +32,12 @@ def render(summary: Entry, manifest: Entry, width: int, *, page: str | None = No
         lines += _labelled(label, texts, width)
     word, sentence = verdict_line(summary)
     lines += _labelled(word, [sentence], width)
-    if page:
-        lines.append(f"{'page':<{LABEL}}{safe(page, 1000)}")
     return "\n".join(lines) + "\n"
 
 
 def verdict_line(summary: Entry) -> tuple[str, str]:
     """The verdict in one word, that of the exit code, and one sentence."""
-    word = _WORDS[exit_code(summary)]
+    word = run_word(summary)
     how = "" if summary["decision"] == "interval" else "; decided by point estimates"
     return word, _verdict_sentence(summary, word) + how
 
@@ -59,7 +48,7 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
         more = f" (and {len(because) - 1} more)" if len(because) > 1 else ""
         return f"{safe(because[0])}{more}; the figures above say {str(summary['verdict']).upper()}"
     if summary["verdict"] == "pass":
-        passed = f"all {_count(summary)} gates of {len(summary['stages'])} stages passed"
+        passed = _passed(summary)
         if word != "PASS":
             passed += f", but the run is {safe(summary['status'])}"
         return passed
@@ -72,7 +61,7 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
         return f"{first}{safe(stage['name'])}: {safe(reason)}"
     others = [one for one in stage["gates"] if one["verdict"] == gate["verdict"] and one is not gate]
     also = f"; {len(others)} more gate{'s' if len(others) > 1 else ''} of this stage" if others else ""
-    return f"{first}{safe(stage['name'])}: {gate_sentence(gate)}{also}"
+    return f"{first}{safe(stage['name'])}: {short_sentence(gate)}{also}"
 
 
 def _heading(summary: Entry, manifest: Entry) -> str:
@@ -109,6 +98,11 @@ def _notes(summary: Entry) -> list[str]:
                 f"{safe(stage['name'])} is INVALID: {'; '.join(map(safe, stage['invalid_because']))}"
             )
         notes += [f"{safe(stage['name'])}: {safe(caveat['text'])}" for caveat in stage["caveats"]]
+        notes += [
+            f"{safe(stage['name'])}: {_WARNED[gate['verdict']]}: {short_sentence(gate)}"
+            for gate in stage["gates"]
+            if gate["level"] == "warn" and gate["verdict"] != "pass"
+        ]
     ratio = summary["a_a"].get("ttfa_p95_ratio")
     if ratio is not None:
         notes.append(f"the baseline once more at the end: TTFA p95 {ratio:.2f} times the first")
@@ -147,7 +141,7 @@ def _why(summary: Entry) -> list[str]:
     sm = number(stage, "gpu.sm_percent.mean")
     canary = number(stage, "canary_ms.p99")
     if canary is not None:
-        facts.append(f"GPU canary p99 {value_text('canary_ms.p99', canary)}")
+        facts.append(f"GPU canary p99 {format_ms(canary)}")
     if sm is not None:
         facts.append(f"SM use {sm:.0f} %")
     return [f"{safe(stage['name'])}: {'; '.join(facts)}"] if facts else []
@@ -206,8 +200,16 @@ def _decisive(summary: Entry) -> tuple[Entry | None, Entry | None]:
     return stage, next(iter(clean or gates), None)
 
 
-def _count(summary: Entry) -> int:
-    return sum(len(stage["gates"]) for stage in summary["stages"])
+def _passed(summary: Entry) -> str:
+    """What passed; a warning that did not is among the notes."""
+    gates = [gate for stage in summary["stages"] for gate in stage["gates"]]
+    fatal = [gate for gate in gates if gate["level"] == "fail"]
+    judged = sum(bool(stage["gates"]) for stage in summary["stages"])
+    if not fatal:
+        held = sum(gate["verdict"] == "pass" for gate in gates)
+        return f"nothing that was asked can fail; {held} of {len(gates)} warnings held"
+    count = "the only gate" if len(fatal) == 1 else f"all {len(fatal)} gates"
+    return f"{count} of {judged} stage{'' if judged == 1 else 's'} passed"
 
 
 def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:

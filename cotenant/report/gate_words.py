@@ -1,13 +1,32 @@
-"""A judged gate in words and numbers, for the reports that other tools read."""
+"""A judged gate in words and numbers: a sentence for people, and all that it rests on for other tools."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cotenant.report.text import safe
 from cotenant.units import format_ms, format_share
 from cotenant.verdict.gates import gate_text
 from cotenant.verdict.paths import unit_of
 
 _INFINITIES: Final = {"+inf": float("inf"), "-inf": float("-inf")}
+# Metric -> what it is, in a sentence: "33 % of utterances clean".
+NAMES: Final[Mapping[str, str]] = {
+    "speech.ttfa_ms.p95": "time to first audio p95",
+    "speech.time_to_playback_ms.p95": "time to playback p95",
+    "speech.clean_share": "of utterances clean",
+    "speech.stall_ratio": "of the playing time stalled",
+    "speech.headroom_ms.p5": "headroom p5",
+    "face.fps_p5": "frames a second p5",
+    "face.harmonic_fps": "harmonic frames a second",
+    "face.freezes_per_minute": "freezes a minute",
+    "face.first_frame_ms.p95": "first frame p95",
+    "face.dropped_share": "of frames dropped",
+    "face.skew_outside.detect": "of the time with a noticeable lip-sync error",
+    "face.skew_outside.accept": "of the time with an unacceptable lip-sync error",
+}
+_SIGNED: Final = ("headroom_ms", "skew_ms", "difference", "difference_ms")
+_COUNTED: Final[Mapping[str, str]] = {"speech": "utterances", "llm": "requests", "vs_reference": "pairs"}
+_ASKED: Final[Mapping[str, str]] = {"<=": "at most", "<": "under", ">=": "at least", ">": "over"}
 
 
 def number_of(gate: Mapping[str, Any], key: str) -> float | None:
@@ -18,15 +37,16 @@ def number_of(gate: Mapping[str, Any], key: str) -> float | None:
     return float(value)
 
 
-def number_text(metric: str, value: float | None, *, signed: bool = False) -> str:
-    """A number of this metric with its unit; `-` for None."""
+def number_text(metric: str, value: float | None, *, signed: bool = False, digits: int = 1) -> str:
+    """A number of this metric with its unit; `-` for None. `digits`: those of a share in per cent."""
     if value is None:
         return "-"
-    if unit_of(metric) == "ms":
+    unit = unit_of(metric)
+    if unit == "ms":
         return format_ms(value, signed=signed)
     sign = "+" if signed and value > 0 else ""
-    if unit_of(metric) == "share" and abs(value) != float("inf"):
-        return f"{sign}{100 * value:.1f} %" if signed else format_share(value, 1)
+    if unit == "share" and abs(value) != float("inf"):
+        return f"{sign}{100 * value:.{digits}f} %" if signed else format_share(value, digits)
     return f"{sign}{value:.4g}"
 
 
@@ -53,3 +73,29 @@ def sentence(gate: Mapping[str, Any]) -> str:
     if gate.get("needs_more"):
         parts.append(f"needs about {gate['needs_more']} more")
     return ", ".join(parts)
+
+
+def short_sentence(gate: Mapping[str, Any]) -> str:
+    """`33 % of utterances clean, at least 95 % asked (n = 80)`, with the reason where it is not decided."""
+    metric = str(gate["metric"])
+    name, value = NAMES.get(metric, metric), number_of(gate, "value")
+    limit = _shown(metric, float(gate["limit"])).removeprefix("+")
+    if value is None:
+        said = f"{name.removeprefix('of ')} unknown"
+    elif name.startswith("of "):
+        said = f"{_shown(metric, value)} {name}"
+    else:
+        said = f"{name} {_shown(metric, value)}"
+    found = f"{said}, {_ASKED.get(str(gate['op']), str(gate['op']))} {limit} asked"
+    if gate.get("n"):
+        found += f" (n = {gate['n']})"
+    if gate["verdict"] == "inconclusive":
+        found += f": {safe(gate.get('why', {}).get('verdict', 'no data'))}"
+        if more := gate.get("needs_more"):
+            found += f"; needs about {more} more {_COUNTED.get(metric.split('.')[0], 'samples')}"
+    return found
+
+
+def _shown(metric: str, value: float) -> str:
+    signed = any(step in _SIGNED for step in metric.split("."))
+    return number_text(metric, value, signed=signed, digits=1 if metric.endswith("stall_ratio") else 0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cotenant.report.gate_words import number_of, sentence, title
+from cotenant.report.text import run_word
 
 # What XML 1.0 cannot hold, not even escaped.
 _UNSPEAKABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -17,15 +18,15 @@ def render(summary: Mapping[str, Any]) -> str:
 
     A failed gate is a `failure`; one that is inconclusive an `error` of that type (a skip would look green);
     one of level `warn` passes, with a note. An invalid stage, a stage without a verdict and a run that is not
-    complete are errors of their own.
+    complete are errors of their own. The property `verdict` is that of the exit code.
     """
     root = ET.Element("testsuites", name="cotenant")
     suite = ET.SubElement(root, "testsuite", name=_clean(summary["scenario"]))
     _properties(
         suite,
         {
-            key: summary.get(key)
-            for key in ("run_id", "status", "verdict", "validity", "decision", "lookahead_ms")
+            **{key: summary.get(key) for key in ("run_id", "status", "validity", "decision", "lookahead_ms")},
+            "verdict": run_word(summary).lower(),
         },
     )
     for stage in summary["stages"]:

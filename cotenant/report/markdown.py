@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cotenant.report.gate_words import number_of, number_text, sentence, title
 from cotenant.report.table import COLUMNS, verdict_word
-from cotenant.report.text import safe
+from cotenant.report.text import run_word, safe
 from cotenant.units import format_ms
 
 LIMIT_BYTES: Final = 60 * 1024
@@ -100,7 +100,7 @@ def escape(text: object, length: int = _NAME_LENGTH) -> str:
 
 
 def _head(summary: Mapping[str, Any]) -> str:
-    lines = [f"## {verdict_word(summary)}: {escape(summary['scenario'])}\n"]
+    lines = [f"## {run_word(summary)}: {escape(summary['scenario'])}\n"]
     player = summary["player"]
     facts = [
         f"lookahead {format_ms(summary['lookahead_ms'])} ({escape(player['start'])})",

@@ -47,8 +47,10 @@ def _tokens(entry: Entry) -> str:
 
 
 def verdict_word(entry: Entry) -> str:
-    """PASS, FAIL or INCONCLUSIVE, and INVALID beside it."""
+    """PASS, FAIL or INCONCLUSIVE, `no gate` where none was asked of the stage; and INVALID beside it."""
     word = str(entry["verdict"]).upper()
+    if entry["verdict"] == "pass" and not entry["gates"]:
+        word = "no gate"
     return f"{word} (INVALID)" if entry["validity"] == "invalid" else word
 
 

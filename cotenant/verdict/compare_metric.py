@@ -90,8 +90,7 @@ def _bounds(both: Both, path: str, a: float | None, b: float | None) -> tuple[Bo
             return found, True
     of_a, of_b = (bounds_of(found.part, path, TAIL) for found in (both.a, both.b))
     low = high = None
-    if a is not None and b is not None and of_a.low == of_a.high == a and of_b.low == of_b.high == b:
-        # Both are as exact as an infinity or a count is.
+    if a is not None and b is not None and (_is_certain(a, of_a) or _is_certain(b, of_b)):
         low = high = 0.0 if a == b else b - a
     elif a is not None and b is not None and math.isfinite(a) and math.isfinite(b):
         if of_a.high is not None and of_b.low is not None:
@@ -100,6 +99,11 @@ def _bounds(both: Both, path: str, a: float | None, b: float | None) -> tuple[Bo
             high = b - a + math.hypot(of_b.high - b, a - of_a.low)
     n, n_eff = min(of_a.n, of_b.n), min(of_a.n_eff, of_b.n_eff)
     return Bounds(low=low, high=high, n=n, n_eff=n_eff, blocks=0, why=of_a.why or of_b.why), False
+
+
+def _is_certain(value: float, bounds: Bounds) -> bool:
+    """Whether it is infinite for sure: then so is its difference from any other."""
+    return math.isinf(value) and bounds.low == bounds.high == value
 
 
 def _decide(

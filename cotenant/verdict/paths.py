@@ -16,7 +16,7 @@ _SPEECH: Final = (
     "required_lookahead_ms.p50", "required_lookahead_ms.p95", "required_lookahead_ms.p99",
     "audio_underrun_ms.p95", "continuity.c50", "continuity.c100", "continuity.c200",
 )  # fmt: skip
-_FACE: Final = (
+FACE_METRICS: Final = (
     "streams", "failed", "fps_min", "fps_p5", "harmonic_fps", "freezes", "freezes_per_minute",
     "skew_outside.detect", "skew_outside.accept", "first_frame_ms.p50", "first_frame_ms.p95",
     "dropped_share", "late_share", "freezes_by_spec", "pauses", "frame_latency_ms.p50",
@@ -50,7 +50,7 @@ def known_paths(plan: Plan) -> tuple[str, ...]:
     llm = [name for name, load in plan.loads.items() if load.kind == "completions"]
     return (
         *(f"speech.{path}" for path in _SPEECH),
-        *(f"face.{path}" for path in _FACE),
+        *(f"face.{path}" for path in FACE_METRICS),
         *(f"llm.{load}.{path}" for load in llm for path in _LLM),
         *(f"vs_reference.{path}" for path in (*_VOICE_PAIRS, *_FACE_PAIRS)),
         *(f"vs_reference.llm.{load}.{path}" for load in llm for path in _LLM_PAIRS),

@@ -4,15 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from cotenant.units import ms_from_ns
+from cotenant.verdict.columns import NULL
 from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
 from cotenant.verdict.face_part import face_part
 from cotenant.verdict.facts import Facts, Paired, paired, timing_errors
 from cotenant.verdict.gates import Doubt
 from cotenant.verdict.llm import llm_part
 from cotenant.verdict.observed import canary_part, gpu_part
+from cotenant.verdict.paths import FACE_METRICS
 from cotenant.verdict.plan import StagePlan
-from cotenant.verdict.sample import Part, look_up, put
+from cotenant.verdict.sample import Doubted, Part, look_up, put
 from cotenant.verdict.speech import speech_part
 from cotenant.verdict.timing import TimingError
 from cotenant.verdict.validity import caveats, invalid_because
@@ -58,6 +62,7 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
         part.add("speech", speech_part(facts.voices, match.own, compared=match.reference is not None))
     if plan.of_kind(stage, "faces"):
         part.add("face", face_part(facts.faces, stage.name, windows, facts.block_ns))
+        _doubt_faces(part, facts, stage)
     if loads := plan.of_kind(stage, "completions"):
         llm = Part()
         for load in loads:
@@ -141,6 +146,14 @@ def _against_solo(
         put_comparison(part, place, own, reference, ratio=True, unit=unit, reason=why or lacking)
         for leaf in ("low", "high"):
             put(part, f"{place}.{leaf}", None, "a solo window is too short for an interval")
+
+
+def _doubt_faces(part: Part, facts: Facts, stage: StagePlan) -> None:
+    """A face is watched until its voice ends: where that is not known, too long a time may be looked at."""
+    unknown = int(np.count_nonzero(facts.voices.streams.done[facts.voice_rows[stage.name]] == NULL))
+    if unknown:
+        reason = f"of {unknown} voices it is not known when they ended"
+        part.doubts |= {f"face.{path}": Doubted(reason=reason) for path in FACE_METRICS}
 
 
 def _number(part: Part, path: str) -> tuple[float | None, str]:

@@ -55,7 +55,8 @@ def parse_limit(metric: str, limit: str | float) -> float:
     if unit_of(metric) == "share":
         least = -1 if metric.endswith(".difference") else 0
         if not least <= number <= 1:
-            right = f"{number:g} %" if 1 < number <= 100 else "95 % or 0.95"
+            bare = "%" not in str(limit) and 1 < number <= 100
+            right = f"{number:g} %" if bare else "95 % or 0.95"
             raise UserError(f"gate: the limit {limit} of {metric} is no share ({least} to 1); write {right}")
     return number
 

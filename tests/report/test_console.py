@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from cotenant.report import junit, markdown
 from cotenant.report.console import CPU_NOTE, render, verdict_line
 from cotenant.report.table import display_width
 from cotenant.report.text import safe
-from cotenant.verdict.summary import JudgeOptions, judge
+from cotenant.verdict.summary import JudgeOptions, exit_code, judge
 from tests.verdict.recordings import MS, Builder, S, good_run
 
 
@@ -74,7 +75,7 @@ def test_verdict_line_names_stage_value_limit_and_n() -> None:
 def test_inconclusive_says_how_many_more() -> None:
     word, sentence = verdict_line(judge(good_run().build(), JudgeOptions(decision="interval")))
     assert word == "INCONCLUSIVE"
-    assert "needs about 35 more utterances" in sentence
+    assert "needs about 52 more utterances" in sentence
 
 
 def test_invalid_says_why_first() -> None:
@@ -166,3 +167,80 @@ def test_a_long_stage_name_is_cut() -> None:
     summary["stages"][0]["name"] = "x" * 300
     for width in (40, 80, 120):
         assert max(map(display_width, render(summary, recording.manifest, width).splitlines())) <= width
+
+
+WARNING: dict[str, Any] = {"metric": "speech.ttfa_ms.p95", "op": "<=", "limit": "1ms", "level": "warn"}
+
+
+def test_a_warning_that_does_not_hold_is_a_note_and_not_counted_as_passed() -> None:
+    builder = good_run()
+    builder.scenario["gate"] = ["speech.clean_share >= 95 %", WARNING]
+    text = " ".join(_shown(builder, 140).split())
+    assert "crowd: warning: time to first audio p95 207 ms, at most 1 ms asked (n = 24)" in text
+    assert "PASS all 2 gates of 2 stages passed" in text
+    undecided = " ".join(_shown(builder, 140, decision="interval").split())
+    assert "alone: warning: time to first audio" in undecided
+    builder.scenario["gate"] = ["speech.failed <= 0", {**WARNING, "limit": "230ms"}]
+    assert "warning, not decided" in " ".join(_shown(builder, 140, decision="interval").split())
+    builder.scenario["gate"] = ["speech.failed <= 0", {**WARNING, "limit": "300ms"}]
+    assert "warning" not in _shown(builder, 140)
+
+
+def test_warnings_alone_are_said_to_be_no_gates() -> None:
+    builder = good_run()
+    builder.scenario["gate"] = [WARNING, {**WARNING, "limit": "300ms"}]
+    assert "nothing that was asked can fail; 2 of 4 warnings held" in " ".join(_shown(builder, 140).split())
+
+
+def test_a_stage_that_nothing_was_asked_of_has_not_passed() -> None:
+    builder = good_run()
+    builder.scenario["gate"] = [{"metric": "speech.failed", "op": "<=", "limit": 0, "stages": ["crowd"]}]
+    alone = next(line for line in _shown(builder, 140).splitlines() if line.startswith("alone"))
+    assert alone.endswith("no gate")
+    assert "the only gate of 1 stage passed" in " ".join(_shown(builder, 140).split())
+
+
+def _interrupted() -> Builder:
+    builder = good_run()
+    builder.status = "interrupted"
+    return builder
+
+
+def _unmeasured() -> Builder:
+    builder = good_run()
+    builder.rows["marks"] = [row for row in builder.rows["marks"] if row["name"] != "crowd"]
+    return builder
+
+
+def _invalid_baseline() -> Builder:
+    builder = good_run(late_ms=1500, share=1.0)
+    builder.fault("settle:alone", 9 * S)
+    return builder
+
+
+def _ungated() -> Builder:
+    builder = good_run()
+    builder.scenario["gate"] = []
+    return builder
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        good_run,
+        lambda: good_run(late_ms=1500, share=1.0),
+        _interrupted,
+        _unmeasured,
+        _invalid_baseline,
+        _ungated,
+    ],
+)
+@pytest.mark.parametrize("decision", ["point", "interval"])
+def test_every_report_says_the_word_of_the_exit_code(make: Any, decision: Any) -> None:
+    recording = make().build()
+    summary = judge(recording, JudgeOptions(decision=decision))
+    word = {0: "PASS", 1: "FAIL", 3: "INCONCLUSIVE", 4: "INVALID"}[exit_code(summary)]
+    assert verdict_line(summary)[0] == word
+    assert any(line.startswith(f"{word} ") for line in render(summary, recording.manifest, 120).splitlines())
+    assert markdown.render(summary).startswith(f"## {word}: ")
+    assert f'<property name="verdict" value="{word.lower()}" />' in junit.render(summary)

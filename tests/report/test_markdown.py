@@ -38,9 +38,10 @@ def test_verdict_first_then_stages_then_gates(judged: dict[str, Any]) -> None:
 
 
 def test_invalid_and_incomplete_are_said_at_the_top(judged: dict[str, Any]) -> None:
+    stages = [{**stage, "validity": "invalid"} for stage in judged["stages"]]
     changed = {
         **judged, "validity": "invalid", "invalid_because": ["crowd: our own timing error"],
-        "status": "failed",
+        "status": "failed", "stages": stages,
     }  # fmt: skip
     head = render(changed)[:300]
     assert "INVALID" in head.splitlines()[0]

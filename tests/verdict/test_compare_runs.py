@@ -160,3 +160,33 @@ def test_the_least_effects_are_data() -> None:
     assert found["minimum_effects"]["speech.ttfa_ms.p95"] == {"share": 0.1, "absolute": 10.0}
     assert found["minimum_effects"]["speech.clean_share"] == {"share": 0.0, "absolute": 0.02}
     assert set(found["minimum_effects"]) == {entry.path for entry in METRICS}
+
+
+@pytest.mark.parametrize("decision", ["interval", "point"])
+def test_a_stage_that_b_lacks_cannot_be_the_same(decision: Any) -> None:
+    less = good_run()
+    del less.scenario["stages"][1]
+    less.rows["streams"] = [row for row in less.rows["streams"] if row["stage"] != "crowd"]
+    whole = good_run().build()
+    assert exit_code(compare_runs(whole, less.build(), decision)) is ExitCode.INCONCLUSIVE
+    assert "only A has crowd" in render(compare_runs(whole, less.build(), decision))
+    # What is new in B has nothing to be worse than.
+    assert exit_code(compare_runs(less.build(), whole, decision)) is ExitCode.PASS
+
+
+@pytest.mark.parametrize("decision", ["interval", "point"])
+def test_an_infinity_is_worse_than_a_number(decision: Any) -> None:
+    dumb = good_run()
+    crowd = {row["stream"] for row in dumb.rows["streams"] if row["stage"] == "crowd"}
+    dumb.rows["chunks"] = [row for row in dumb.rows["chunks"] if row["stream"] not in crowd]
+    good = good_run().build()
+    for path in ("speech.stall_ratio", "speech.ttfa_ms.p95", "speech.headroom_ms.p5"):
+        assert metric(compare_runs(good, dumb.build(), decision), path)["verdict"] == "regression"
+        assert metric(compare_runs(dumb.build(), dumb.build(), decision), path)["verdict"] == "same"
+
+
+def test_a_run_without_a_closing_baseline_says_so() -> None:
+    less = good_run()
+    less.rows["marks"] = [row for row in less.rows["marks"] if row["name"] != "alone/again"]
+    found = compare_runs(good_run().build(), less.build())
+    assert found["caveats"] == ["B has no valid closing baseline: how much it varies by itself is not known"]

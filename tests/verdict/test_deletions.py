@@ -2,19 +2,45 @@
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from cotenant.errors import ExitCode
 from cotenant.records import TABLES, Recording
 from cotenant.verdict.summary import JudgeOptions, exit_code, judge
-from tests.verdict.recordings import good_run
+from tests.verdict.recordings import MS, Builder, S, good_run, steady
 
-ALL = JudgeOptions(decision="point", gates=("voice", "face", "llm.decode.tokens_per_s >= 10"))
+Decision = Literal["point", "interval"]
 
+GATES = (
+    "voice", "face", "llm.decode.tokens_per_s >= 10", "llm.decode.prompt_tokens_per_s >= 1",
+    "llm.decode.prompt_tokens_per_s <= 1k", "llm.decode.failed <= 0", "llm.decode.open <= 0",
+    "llm.decode.itl_ms.p50 <= 60ms", "speech.failed <= 0", "speech.delayed <= 0", "speech.short <= 0",
+    "speech.runaway <= 0", "vs_reference.ttfa_p95.ratio <= 1.3", "vs_reference.rtf_p95.ratio <= 1.3",
+    "vs_reference.chunk_gap_max_p95.ratio <= 1.3", "vs_reference.clean_share.difference >= -0.05",
+    "vs_reference.headroom_p5.difference_ms >= -50ms", "vs_reference.llm.decode.itl_p99.ratio <= 1.1",
+    "vs_reference.llm.decode.tokens_per_s.ratio >= 0.9", "vs_reference.frame_latency_p95.ratio <= 1.1",
+)  # fmt: skip
+ALL = {decision: JudgeOptions(decision=decision, gates=GATES, looks=1) for decision in ("point", "interval")}
 # Worse is larger.
 _ORDER = {"pass": 0, "inconclusive": 1, "fail": 2}
+
+
+def _run(bad: bool) -> Builder:
+    """Enough utterances for intervals, solo windows, and a closing baseline that differs a little."""
+    builder = good_run(utterances=40, every_ns=1500 * MS, late_ms=1500 if bad else 0, share=0.5)
+    again = {row["stream"] for row in builder.rows["streams"] if row["stage"] == "alone/again"}
+    for row in builder.rows["chunks"]:
+        row["arrival"] += 20 * MS * (row["stream"] in again)
+    builder.window("solo:decode", 225 * S, 235 * S)
+    builder.window("solo:faces", 236 * S, 246 * S)
+    for stream in (0, 1):
+        builder.asked("solo:decode", 225 * S, steady(0, 200, 50), done_ms=10_000, listener=stream)
+    builder.face("solo:faces", 237 * S, steady(250, 80, 40))
+    return builder
 
 
 def _without(recording: Recording, table: str, column: str | None) -> Recording:
@@ -24,9 +50,9 @@ def _without(recording: Recording, table: str, column: str | None) -> Recording:
 
 
 @cache
-def _whole(bad: bool) -> tuple[Recording, dict[str, Any]]:
-    recording = good_run(late_ms=1500 if bad else 0, share=0.5).build()
-    return recording, judge(recording, ALL)
+def _whole(bad: bool, decision: Decision) -> tuple[Recording, dict[str, Any]]:
+    recording = _run(bad).build()
+    return recording, judge(recording, ALL[decision])
 
 
 def _deletions() -> Iterator[tuple[str, str | None]]:
@@ -36,25 +62,59 @@ def _deletions() -> Iterator[tuple[str, str | None]]:
             yield table, column
 
 
-@pytest.mark.parametrize(("table", "column"), list(_deletions()))
-@pytest.mark.parametrize("bad", [False, True])
-def test_deleting_an_input_makes_nothing_pass_that_did_not(table: str, column: str | None, bad: bool) -> None:
-    recording, whole = _whole(bad)
-    less = judge(_without(recording, table, column), ALL)
+def _nothing_better(whole: dict[str, Any], less: dict[str, Any], bad: bool) -> None:
     for before, after in zip(whole["stages"], less["stages"], strict=True):
-        gates = {gate["metric"]: gate["verdict"] for gate in before["gates"]}
+        gates = {(gate["metric"], gate["op"]): gate["verdict"] for gate in before["gates"]}
         for gate in after["gates"]:
-            assert gate["verdict"] != "pass" or gates[gate["metric"]] == "pass", gate
+            former = gates[gate["metric"], gate["op"]]
+            assert gate["verdict"] != "pass" or former == "pass", (before["name"], gate)
     assert whole["verdict"] == "pass" or less["verdict"] != "pass"
     if not bad:
         assert _ORDER[less["verdict"]] >= _ORDER[whole["verdict"]]
+
+
+@pytest.mark.parametrize(("table", "column"), list(_deletions()))
+@pytest.mark.parametrize("decision", ["point", "interval"])
+@pytest.mark.parametrize("bad", [False, True])
+def test_deleting_an_input_makes_nothing_pass_that_did_not(
+    table: str, column: str | None, decision: Decision, bad: bool
+) -> None:
+    recording, whole = _whole(bad, decision)
+    _nothing_better(whole, judge(_without(recording, table, column), ALL[decision]), bad)
+
+
+@pytest.mark.parametrize("stage", ["alone", "alone/again", "solo:decode", "solo:faces"])
+@pytest.mark.parametrize("marks", [False, True])
+@pytest.mark.parametrize("decision", ["point", "interval"])
+@pytest.mark.parametrize("bad", [False, True])
+def test_deleting_what_a_stage_is_compared_with_makes_nothing_pass(
+    stage: str, marks: bool, decision: Decision, bad: bool
+) -> None:
+    recording, whole = _whole(bad, decision)
+    table, column = ("marks", "name") if marks else ("streams", "stage")
+    rows = recording.tables[table]
+    kept = pc.invert(pc.equal(rows.column(column).cast(pa.string()), stage))
+    less = Recording(manifest=recording.manifest, tables={**recording.tables, table: rows.filter(kept)})
+    judged = judge(less, ALL[decision])
+    _nothing_better(whole, judged, bad)
+    about = {
+        "alone": "ttfa_p95.ratio",
+        "alone/again": "ttfa_p95.ratio",
+        "solo:decode": "llm.decode",
+        "solo:faces": "frame_latency",
+    }
+    concerned = [
+        gate for gate in judged["stages"][1]["gates"] if f"vs_reference.{about[stage]}" in gate["metric"]
+    ]
+    assert concerned
+    assert all(gate["verdict"] == "inconclusive" for gate in concerned)
 
 
 @pytest.mark.parametrize("stage", ["alone", "crowd"])
 def test_deleting_the_streams_of_a_stage_leaves_none_of_its_gates_passing(stage: str) -> None:
     builder = good_run()
     builder.rows["streams"] = [row for row in builder.rows["streams"] if row["stage"] != stage]
-    summary = judge(builder.build(), ALL)
+    summary = judge(builder.build(), ALL["point"])
     entry = next(entry for entry in summary["stages"] if entry["name"] == stage)
     assert all(gate["verdict"] != "pass" for gate in entry["gates"])
     assert summary["verdict"] == "inconclusive"

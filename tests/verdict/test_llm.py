@@ -111,3 +111,19 @@ def test_solo_window_is_the_reference() -> None:
     reference = summary["stages"][0]["vs_reference"]["llm"]["decode"]
     assert reference["tokens_per_s"]["ratio"] == 0.25
     assert reference["itl_p99"]["ratio"] == 2.0
+
+
+def test_an_unknown_number_of_prompt_tokens_is_not_zero() -> None:
+    builder = _run()
+    builder.asked("crowd", 11 * S, [100], done_ms=100)
+    builder.asked("crowd", 12 * S, [100], done_ms=100, prompt_tokens=None)
+    gates = ("llm.decode.prompt_tokens_per_s <= 1k", "llm.decode.prompt_tokens_per_s >= 0")
+    stage = _stage(builder, *gates)
+    assert stage["llm"]["decode"]["prompt_tokens_per_s"] is None
+    assert stage["llm"]["decode"]["prompts"] == 2
+    assert "1 of 2 prompts" in stage["why"]["llm.decode.prompt_tokens_per_s"]
+    assert [gate["verdict"] for gate in stage["gates"]] == ["inconclusive", "inconclusive"]
+    # What came outside the window is not asked.
+    builder.rows["streams"][1].update(due=30 * S, done=31 * S)
+    builder.rows["tokens"][1]["arrival"] = 30 * S
+    assert _stage(builder)["llm"]["decode"]["prompt_tokens_per_s"] == 12.8

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from cotenant.playback.csv_arrivals import read_arrivals
+from cotenant.playback.options import PlayerOptions
+from cotenant.verdict.simulation import simulate, to_dict
 from cotenant.verdict.summary import JudgeOptions, judge
 from tests.verdict.recordings import MS, Builder, S, good_run, steady
 
@@ -181,3 +184,29 @@ def test_a_lookahead_that_starts_too_late_is_no_cure() -> None:
     mend = judge(good_run(late_ms=3000, share=0.5).build(), POINT)["stages"][1]["mend"]
     assert not mend["cures"]
     assert any("time_to_playback" in text for text in mend["breaks"]) or mend["lookahead_ms"] is None
+
+
+def test_an_unknown_delay_is_not_none() -> None:
+    builder = _run()
+    for utterance in range(3):
+        builder.voice("alone", (11 + utterance) * S, [100], [160], utterance=utterance)
+    builder.rows["streams"][0]["delayed"] = 5
+    assert _stages(builder)["alone"]["speech"]["delayed"] == 1
+    builder.rows["streams"][1]["delayed"] = None
+    stage = _stages(builder)["alone"]
+    assert stage["speech"]["delayed"] is None
+    assert "of 1 utterances" in stage["why"]["speech.delayed"]
+
+
+@pytest.mark.parametrize(
+    "arrivals", [[100, 102, 104, 106], [100, 200, 203, 900], [100, 100, 100], [100, 101], [100]]
+)
+def test_the_gap_of_a_random_instant_is_that_of_a_simulation(arrivals: list[float]) -> None:
+    builder = _run()
+    builder.voice("alone", 20 * S, arrivals, [160] * len(arrivals))
+    rows = "".join(f"{at},160\n" for at in arrivals)
+    csv = read_arrivals(f"arrival_ms,duration_ms\n{rows}".encode(), give_up_ns=None, source="x.csv")
+    simulated = to_dict(simulate(csv, PlayerOptions(lookahead_ns=0)))["streams"][0]["gap_time_weighted_ms"]
+    stage = _stages(builder)["alone"]
+    assert stage["speech"]["chunk_gap_time_weighted_ms"] == simulated
+    assert ("speech.chunk_gap_time_weighted_ms.p50" in stage["why"]) == (len(arrivals) == 1)
