@@ -71,7 +71,7 @@ def ms_from_ns(value_ns: int | float) -> float:
 
 
 def format_ms(value_ms: float | None, *, signed: bool = False) -> str:
-    """`314 ms`, `+310 ms`, `1.2 s` from 10 s on in seconds, `-` for None, `inf` for an infinity."""
+    """`314 ms`, `+310 ms`, `0.25 ms` under 1 ms, `12.3 s` from 10 s on; `-` for None, `inf`, `-inf`."""
     if value_ms is None:
         return "-"
     if math.isinf(value_ms):

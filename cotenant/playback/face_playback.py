@@ -28,15 +28,18 @@ class FacePlayback:
     all values None, `first_frame_ns` PLUS_INF_NS. A face without one frame has windows of 0 and
     `first_frame_ns` PLUS_INF_NS.
 
-    pair_start_ns   P: when voice and face begin together end_ns          until when the face was watched:
-    the end of the voice (as it plays in this pair) shown_ns        when each shown frame appeared, rising;
-    `shown_media_ns` its media time hold_ns         how long it stayed (the last: one period) skew_ns
-    shown - W(media time): audio ahead is positive window_counts   frames shown in [t, t + 1 s) for
-    `window_start_ns` t = P, P + 100 ms ...; empty for a clip < 1 s intervals_ns    between shown frames,
-    with the hole before the first and a last hold of more than one period frames, dropped, late   arrived;
-    arrived but not shown; arrived after they were due frame_latency_ns        arrival - when the head was
-    handed that audio, where that is known audio_wait_ns   how long the sound waited for pictures (only
-    av_locked makes it wait)
+    - `pair_start_ns`: P, when voice and face begin together.
+    - `end_ns`: until when the face was watched, the end of the voice (as it plays in this pair).
+    - `frames`, `dropped`, `late`: arrived; arrived but not shown; arrived after they were due.
+    - `shown_ns`: when each shown frame appeared, rising; `shown_media_ns`: its media time.
+    - `hold_ns`: how long it stayed (the last: one period).
+    - `skew_ns`: shown - W(media time); audio ahead is positive.
+    - `window_counts`: frames shown in [t, t + 1 s), t being each of `window_start_ns` (P, P + 100 ms ...);
+      empty for a clip of less than 1 s.
+    - `intervals_ns`: between shown frames, with the hole before the first and a last hold of more than one
+      period.
+    - `frame_latency_ns`: arrival - when the head was handed that audio, where that is known.
+    - `audio_wait_ns`: how long the sound waited for pictures (only av_locked makes it wait).
     """
 
     model: Model

@@ -75,11 +75,6 @@ class Playback:
         return self.start_ns is not None
 
     @property
-    def headroom_unlimited(self) -> bool:
-        """Playback began and nothing had to arrive after that."""
-        return self.began and self.headroom_ns is None
-
-    @property
     def stall_ratio(self) -> float | None:
         """Stall / (stall + audio heard); None where neither is."""
         if self.stall_total_ns is None or self.stall_total_ns + self.heard_ns == 0:

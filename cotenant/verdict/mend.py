@@ -28,9 +28,9 @@ _OF_PLAYER: Final = (*_OF_PLAYBACK, "speech.time_to_playback_ms")
 
 
 def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The smallest lookahead on a grid of 50 ms, up to 5 s, at which the stage's own voices pass every gate
-    on what is heard, by value; None where no such gate failed. It is a cure (`cures`) if nothing else is
-    left that fails.
+    """The smallest lookahead on a grid of 50 ms (250 ms for a player that refills or drops), up to 5 s, at
+    which the stage's own voices pass every gate on what is heard, by value; None where no such gate failed.
+    It is a cure (`cures`) if nothing else is left that fails.
 
     Found by replaying this recording with the run's own player, everything but the lookahead as it is.
     """
