@@ -54,7 +54,7 @@ def mean_ms(place: Place, work: Callable[[], object], times: int) -> float:
     return round((time.perf_counter() - began) / times * 1e3, 3)
 
 
-def voice(place: Place, shape: str, mode: Mode) -> Row:
+def voice(place: Place, row: Row, shape: str, mode: Mode) -> None:
     """A frame's step and a whole packet, for one voice and for eight."""
     from cotenant.tenants.builtin import tts
     from cotenant.tenants.builtin.packets import PacketPolicy
@@ -63,8 +63,10 @@ def voice(place: Place, shape: str, mode: Mode) -> Row:
     sizes = registry.SPEECH["tiny" if place.small else shape]
     if place.small:
         sizes = dataclasses.replace(sizes, context_frames=None, frames=512, slots=2)
+    began = time.perf_counter()
     engine = tts.build(sizes, Runtime(device=place.device, mode=mode, step_overhead_ns=0), PacketPolicy())
-    row: Row = {"published_frame_ms": published.published_frame_ms(shape, mode)}
+    row["published_frame_ms"] = published.published_frame_ms(shape, mode)
+    row["build_s"] = round(time.perf_counter() - began, 1)
     for voices in (1, sizes.slots):
         frames = 4 if place.small else 48
         row[f"frame_ms_{voices}"] = round(tts.measure_frame_ms(engine, utterances=voices, frames=frames), 3)
@@ -74,7 +76,6 @@ def voice(place: Place, shape: str, mode: Mode) -> Row:
     row["optimistic"] = published.is_optimistic(row["frame_ms_1"], row["published_frame_ms"])
     if row["published_frame_ms"]:
         row["fitted_overhead_ns"] = published.fitted_overhead_ns(row["frame_ms_1"], row["published_frame_ms"])
-    return row
 
 
 def packets(engine: Any, place: Place, voices: int, count: int) -> tuple[float, float]:
@@ -95,7 +96,7 @@ def packets(engine: Any, place: Place, voices: int, count: int) -> tuple[float, 
     return round((sent[count] - sent[0]) / count * 1e3, 3), round((sent[0] - began) * 1e3, 3)
 
 
-def head(place: Place, mode: Mode, channels_last: tuple[int, ...]) -> Row:
+def head(place: Place, row: Row, mode: Mode, channels_last: tuple[int, ...]) -> None:
     """Parts of the head, a frame with its copies and JPEG, and a session of two seconds of audio."""
     from cotenant.tenants.builtin import talking_head
     from cotenant.tenants.builtin.shapes import registry
@@ -103,18 +104,18 @@ def head(place: Place, mode: Mode, channels_last: tuple[int, ...]) -> Row:
     sizes = registry.FACE["tiny" if place.small else "ditto"]
     if place.small:
         sizes = dataclasses.replace(sizes, clip_chunks=2, host_hops=True)
+    began = time.perf_counter()
     engine = talking_head.build(sizes, Runtime(device=place.device, mode=mode), channels_last=channels_last)
+    row["build_s"] = round(time.perf_counter() - began, 1)
     steps, times = engine._steps, 2 if place.small else 20
     with torch.inference_mode():
         features, shown = steps.blank()
         new = sizes.clip_chunks * 5
         window = torch.zeros(6480)
-        row: Row = {
-            "encoder_ms": mean_ms(place, lambda: steps.encode(window), times),
-            "clip_motion_ms": mean_ms(place, lambda: steps.move(features, shown[new:]), max(2, times // 4)),
-            "picture_ms": mean_ms(place, lambda: steps.picture(shown[0]), times),
-            "picture_to_host_ms": mean_ms(place, lambda: steps.picture(shown[0]).cpu(), times),
-        }
+        row["encoder_ms"] = mean_ms(place, lambda: steps.encode(window), times)
+        row["clip_motion_ms"] = mean_ms(place, lambda: steps.move(features, shown[new:]), max(2, times // 4))
+        row["picture_ms"] = mean_ms(place, lambda: steps.picture(shown[0]), times)
+        row["picture_to_host_ms"] = mean_ms(place, lambda: steps.picture(shown[0]).cpu(), times)
     arrived: list[float] = []
     session = talking_head.Session(fps=25, send=lambda item: arrived.append(time.perf_counter()))
     engine.add(session)
@@ -125,10 +126,9 @@ def head(place: Place, mode: Mode, channels_last: tuple[int, ...]) -> Row:
         pass
     row["clip_of_frames_ms"] = round((arrived[-2] - began) / (len(arrived) - 1) * new * 1e3, 3)
     row["clip_lasts_ms"], row["fps_at_most"] = new * 40, round((len(arrived) - 1) / (arrived[-2] - began), 1)
-    return row
 
 
-def language(place: Place, shape: str, mode: Mode) -> Row:
+def language(place: Place, row: Row, shape: str, mode: Mode) -> None:
     """Prefill of 8,192 and 32,768 tokens, and decode of one and eight streams."""
     from cotenant.tenants.builtin import llm
     from cotenant.tenants.builtin.shapes import registry
@@ -136,7 +136,10 @@ def language(place: Place, shape: str, mode: Mode) -> Row:
     sizes = registry.COMPLETIONS["tiny" if place.small else shape]
     if place.small:
         sizes = dataclasses.replace(sizes, kv_tokens=8192, slots=4)
+    began = time.perf_counter()
     engine = llm.build(sizes, Runtime(device=place.device, mode=mode))
+
+    row["build_s"] = round(time.perf_counter() - began, 1)
 
     def ask(prompt: int, output: int) -> None:
         token = 1 + len(engine._running)
@@ -148,7 +151,6 @@ def language(place: Place, shape: str, mode: Mode) -> Row:
         while engine.step():
             pass
 
-    row: Row = {}
     for prompt in (600, 1200) if place.small else (8192, 8192, 32_768):
         ask(prompt, 1)
         took_ms = mean_ms(place, drain, 1)
@@ -160,36 +162,35 @@ def language(place: Place, shape: str, mode: Mode) -> Row:
             engine.step()
         row[f"decode_{streams}_ms"] = mean_ms(place, engine.step, 3 if place.small else 64)
         drain()
-    return row
 
 
-JOBS: Final[dict[str, Callable[[Place], Row]]] = {
-    "checks": lambda place: gpu_checks.run(place.device),
-    "qwen3-tts-0.6b graphs": lambda place: voice(place, "qwen3-tts-0.6b", "graphs"),
-    "qwen3-tts-0.6b eager": lambda place: voice(place, "qwen3-tts-0.6b", "eager"),
-    "ditto graphs": lambda place: head(place, "graphs", (4,)),
-    "llm-8b graphs": lambda place: language(place, "llm-8b", "graphs"),
-    "qwen3-tts-1.7b graphs": lambda place: voice(place, "qwen3-tts-1.7b", "graphs"),
-    "llm-30b-a3b graphs": lambda place: language(place, "llm-30b-a3b", "graphs"),
-    "ditto graphs channels-first": lambda place: head(place, "graphs", ()),
-    "ditto graphs channels-last-volumes": lambda place: head(place, "graphs", (4, 5)),
-    "qwen3-tts-1.7b eager": lambda place: voice(place, "qwen3-tts-1.7b", "eager"),
-    "ditto eager": lambda place: head(place, "eager", (4,)),
-    "llm-30b-a3b eager": lambda place: language(place, "llm-30b-a3b", "eager"),
+JOBS: Final[dict[str, Callable[[Place, Row], None]]] = {
+    "checks": lambda place, row: row.update(gpu_checks.run(place.device)),
+    "qwen3-tts-0.6b graphs": lambda place, row: voice(place, row, "qwen3-tts-0.6b", "graphs"),
+    "qwen3-tts-0.6b eager": lambda place, row: voice(place, row, "qwen3-tts-0.6b", "eager"),
+    "ditto graphs": lambda place, row: head(place, row, "graphs", (4,)),
+    "llm-8b graphs": lambda place, row: language(place, row, "llm-8b", "graphs"),
+    "qwen3-tts-1.7b graphs": lambda place, row: voice(place, row, "qwen3-tts-1.7b", "graphs"),
+    "llm-30b-a3b graphs": lambda place, row: language(place, row, "llm-30b-a3b", "graphs"),
+    "ditto graphs channels-first": lambda place, row: head(place, row, "graphs", ()),
+    "ditto graphs channels-last-volumes": lambda place, row: head(place, row, "graphs", (4, 5)),
+    "qwen3-tts-1.7b eager": lambda place, row: voice(place, row, "qwen3-tts-1.7b", "eager"),
+    "ditto eager": lambda place, row: head(place, row, "eager", (4,)),
+    "llm-30b-a3b eager": lambda place, row: language(place, row, "llm-30b-a3b", "eager"),
 }
 
 
 def one(name: str, place: Place) -> Row:
-    """A job in this process; what it raised is in its row."""
+    """A job in this process; what it raised is in its row, beside what it had measured until then."""
     torch.set_num_threads(1)
     began = time.perf_counter()
     row: Row = {"job": name}
     try:
-        row |= JOBS[name](place)
+        JOBS[name](place, row)
     except Exception:  # noqa: BLE001 - one run is to tell all that fails
         row["failed"] = traceback.format_exc()
     row["job_s"] = round(time.perf_counter() - began, 1)
-    if place.gpu:
+    if place.gpu and "failed" not in row:  # a broken context answers nothing
         free, total = torch.cuda.mem_get_info()
         row["reserved_gib"] = round(torch.cuda.max_memory_reserved() / 2**30, 2)
         row["card_used_gib"] = round((total - free) / 2**30, 2)

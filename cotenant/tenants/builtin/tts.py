@@ -180,12 +180,14 @@ def build(sizes: TtsSizes, runtime: Runtime, packets: PacketPolicy | None = None
     with weights(device, dtype):
         model = TtsModel(sizes).eval().requires_grad_(False)
     overhead_ns = runtime.step_overhead_ns
+    if overhead_ns is None:
+        overhead_ns = sizes.step_overhead_ns if runtime.recorded else 0
     policy = packets or PacketPolicy()
     engine = TtsEngine(
         model,
         recorded=runtime.recorded,
         packet_frames=policy.lengths(),
-        step_overhead_ns=sizes.step_overhead_ns if overhead_ns is None else overhead_ns,
+        step_overhead_ns=overhead_ns,
     )
     if device.type == "cuda":
         speak_once(engine, policy)

@@ -40,7 +40,8 @@ class TtsSizes:
     """A whole voice. `slots` utterances step together, each of at most `frames` tokens and frames.
 
     `context_frames` are decoded again to the left of each packet; None has the decoder remember, so that
-    each frame is decoded once. `role_tokens` open each prompt. `step_overhead_ns` is fitted (`published`).
+    each frame is decoded once. `role_tokens` open each prompt. `step_overhead_ns` is fitted to what is
+    published of the model with recorded graphs.
     """
 
     talker: TalkerSizes

@@ -27,10 +27,12 @@ QWEN3_CODEC = CodecSizes(
 )
 
 
-def _qwen3_tts(hidden: int, intermediate: int) -> TtsSizes:
+def _qwen3_tts(hidden: int, intermediate: int, step_overhead_ns: int) -> TtsSizes:
     """The two voices differ in the talker's widths alone.
 
     2,048 positions: 163 s of speech. An utterance costs 112 KiB of cache a position, kept for every slot.
+    `step_overhead_ns` is what a measured frame lacks to the published one (`published.fitted_overhead_ns`)
+    with recorded graphs; 0 says that nothing was fitted.
     """
     return TtsSizes(
         talker=TalkerSizes(
@@ -53,11 +55,12 @@ def _qwen3_tts(hidden: int, intermediate: int) -> TtsSizes:
         slots=8,
         frames=2048,
         context_frames=None,
+        step_overhead_ns=step_overhead_ns,
     )  # fmt: skip
 
 
-QWEN3_TTS_0_6B = _qwen3_tts(1024, 3072)
-QWEN3_TTS_1_7B = _qwen3_tts(2048, 6144)
+QWEN3_TTS_0_6B = _qwen3_tts(1024, 3072, step_overhead_ns=0)
+QWEN3_TTS_1_7B = _qwen3_tts(2048, 6144, step_overhead_ns=0)
 
 # The audio encoder has HuBERT-large's sizes. 63 of the motion's 265 numbers are key points; the stitcher here
 # reads them all. A clip is 10 frames: Ditto's online setting with an overlap of 70 of its 80.
