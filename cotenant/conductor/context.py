@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cotenant.conductor.preflight import Device
 from cotenant.live.progress import Progress
+from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.schema import Scenario
 from cotenant.tenants import launch
@@ -19,7 +20,7 @@ OBSERVER: Final = "observer:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a run is made of. `scenario` is resolved."""
+    """What a run is made of. `scenario` is resolved, `manifest` what manifest.json holds."""
 
     scenario: Scenario
     device: Device
@@ -28,6 +29,12 @@ class Run:
     writer: RunWriter
     progress: Progress
     audio_limit_bytes: int
+    manifest: dict[str, Any]
+
+    def note(self, key: str, value: Any) -> None:
+        """Puts a fact into manifest.json at once."""
+        self.manifest[key] = value
+        manifest.write(self.run_dir, self.manifest)
 
     def mark(self, what: str, name: str, edge: str, t_ns: int) -> None:
         """A row of `marks`, on disk at once: a run that is killed can still be judged by its marks."""

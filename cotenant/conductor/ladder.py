@@ -52,7 +52,9 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
     plan = windows(run.scenario)
     report = Reporter(run, state, plan)
     report.phase("starting the tenants")
-    urls, builtin_urls = await start.start_tenants(run, reaper)
+    urls = await start.start_tenants(run, reaper)
+    # An attached server may be at work for others.
+    ours = [url for name in urls if run.scenario.tenants[name].engine != "attach" for url in urls[name]]
     processes = await start.start_load(run, control, reaper, urls)
     await start.start_observers(run, reaper, urls)
     await start.warm(run, state, processes, report)
@@ -60,7 +62,7 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
         now_ns=time.monotonic_ns,
         sleep_until_ns=_sleep_until_ns,
         mark=run.mark,
-        wait_idle=lambda limit_ns: launch.wait_idle(builtin_urls, limit_ns=limit_ns),
+        wait_idle=lambda limit_ns: launch.wait_idle(ours, limit_ns=limit_ns),
         phase=report.phase,
         decided=lambda stage: looks.decided(run.run_dir, stage),
     )

@@ -1,6 +1,7 @@
 """What is looked at before anything starts: the device, memory, the folder to write to."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,10 @@ import psutil
 
 from cotenant.conductor.plan import used_tenants
 from cotenant.errors import CouldNotRun, UserError
+from cotenant.observers.gpu_device import find_device as find_gpu
+from cotenant.observers.gpu_device import read_machine
+from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
+from cotenant.scenario.auto import Machine
 from cotenant.scenario.schema import Scenario
 
 # A tiny-shape server on a CPU was seen at about 350 MiB resident, most of it PyTorch itself.
@@ -25,6 +30,8 @@ class Device:
     kind: Literal["cpu", "gpu"]
     name: str
     cpu_count: int
+    gpu_total_bytes: int | None = None
+    gpu_free_bytes: int | None = None
     note: str | None = None
 
 
@@ -34,21 +41,36 @@ def find_device(wanted: str) -> Device:
     cpu = Device(kind="cpu", name=_cpu_name(), cpu_count=cpu_count)
     if wanted == "cpu":
         return cpu
-    gpu_name = _gpu_name()
-    if gpu_name is None:
+    gpu = _gpu()
+    if gpu is None:
         if wanted == "auto":
             return cpu
         raise UserError(
             f"device {wanted!r}: no NVIDIA GPU answers here; use --set device=cpu, or check nvidia-smi"
         )
     if not _torch_has_cuda():
-        note = f"{gpu_name} is here, but the installed PyTorch has no CUDA"
+        note = f"{gpu.name} is here, but the installed PyTorch has no CUDA"
         if wanted == "auto":
             return Device(kind="cpu", name=cpu.name, cpu_count=cpu_count, note=note + ": running on the CPU")
         raise UserError(
             f"device {wanted!r}: {note}; install a CUDA build of PyTorch, or use --set device=cpu"
         )
-    return Device(kind="gpu", name=gpu_name, cpu_count=cpu_count)
+    return Device(
+        kind="gpu",
+        name=gpu.name,
+        cpu_count=cpu_count,
+        gpu_total_bytes=gpu.total_bytes,
+        gpu_free_bytes=gpu.free_bytes,
+    )
+
+
+def find_machine(device: Device) -> Machine:
+    """What `auto` asks about the machine beside its device."""
+    return Machine(
+        vllm=shutil.which("vllm"),
+        gpu_total_bytes=device.gpu_total_bytes,
+        gpu_free_bytes=device.gpu_free_bytes,
+    )
 
 
 def check_memory(scenario: Scenario, *, available_bytes: int) -> None:
@@ -93,22 +115,27 @@ def _cpu_name() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "CPU")
 
 
-def _gpu_name() -> str | None:
-    import pynvml
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gpu:
+    name: str
+    total_bytes: int | None
+    free_bytes: int | None
 
-    try:
-        pynvml.nvmlInit()
-    except Exception:  # noqa: BLE001  NVML's library-mismatch error is a plain Exception
+
+def _gpu() -> _Gpu | None:
+    """The GPU that CUDA calls number 0; None where there is none, or no driver answers."""
+    nvml = open_nvml()
+    if isinstance(nvml, NvmlTrouble):
         return None
     try:
-        if pynvml.nvmlDeviceGetCount() == 0:
+        device = find_gpu(nvml, "cuda:0", os.environ, read_machine())
+        if isinstance(device, NvmlTrouble):
             return None
-        name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
-        return name if isinstance(name, str) else name.decode(errors="replace")
-    except pynvml.NVMLError:
-        return None
+        total_bytes, used = device.memory_total_bytes, nvml.memory(device.handle).value
+        free_bytes = None if total_bytes is None or used is None else total_bytes - int(used.used)
+        return _Gpu(name=device.name, total_bytes=total_bytes, free_bytes=free_bytes)
     finally:
-        pynvml.nvmlShutdown()
+        nvml.close()
 
 
 def _torch_has_cuda() -> bool:

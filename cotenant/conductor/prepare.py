@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cotenant.conductor.preflight import Device, find_device
+from cotenant.conductor.preflight import Device, find_device, find_machine
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario
@@ -13,6 +13,6 @@ def prepare(name_or_path: str, overrides: Sequence[str], *, quick: bool) -> tupl
     """The resolved scenario and the device it is for. Raises UserError and CouldNotRun."""
     scenario = load(name_or_path, tuple(overrides))
     device = find_device(scenario.device)
-    resolved = resolve(scenario, device.kind, quick=quick)
+    resolved = resolve(scenario, device.kind, quick=quick, machine=find_machine(device))
     check_gates(resolved, device.kind)
     return resolved, device

@@ -81,6 +81,7 @@ def record(
         writer=writer,
         progress=progress,
         audio_limit_bytes=AUDIO_LIMIT_BYTES,
+        manifest=facts,
     )
     recorded = Recorded(run_dir=run_dir, status="failed", why="an error of cotenant's own")
     try:

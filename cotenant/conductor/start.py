@@ -19,24 +19,22 @@ from cotenant.units import NS_PER_S, duration_text
 _HELLO_LIMIT_S: Final = 30.0
 
 
-async def start_tenants(run: Run, reaper: Reaper) -> tuple[dict[str, list[str]], list[str]]:
-    """Tenant -> its URLs, one after another; and the URLs of the built-in servers. Raises CouldNotRun."""
-    urls: dict[str, list[str]] = {}
-    builtin: list[str] = []
-    for name in used_tenants(run.scenario):
-        tenant = run.scenario.tenants[name]
+async def start_tenants(run: Run, reaper: Reaper) -> dict[str, list[str]]:
+    """Tenant -> its URLs, started in turn; what they told goes into the manifest. Raises CouldNotRun."""
+    used = {name: run.scenario.tenants[name] for name in used_tenants(run.scenario)}
+    started = {}
+    for name in launch.start_order(used):
         run.mark_now("tenant", name)
-        urls[name] = await launch.start(
+        started[name] = await launch.start_tenant(
             reaper,
             name,
-            tenant,
+            used[name],
             device_kind=run.device.kind,
             log_dir=run.run_dir / "logs",
             seed=run.scenario.seed,
         )
-        if tenant.engine == "builtin":
-            builtin += urls[name]
-    return urls, builtin
+    run.note("tenants", {name: dict(started[name].facts) for name in used if started[name].facts})
+    return {name: started[name].urls for name in used}
 
 
 async def start_load(
