@@ -42,12 +42,10 @@ def find_device(wanted: str) -> Device:
     if wanted == "cpu":
         return cpu
     gpu = _gpu()
-    if gpu is None:
+    if isinstance(gpu, NvmlTrouble):
         if wanted == "auto":
             return cpu
-        raise UserError(
-            f"device {wanted!r}: no NVIDIA GPU answers here; use --set device=cpu, or check nvidia-smi"
-        )
+        raise UserError(f"device {wanted!r}: {gpu.message}; {gpu.advice}, or use --set device=cpu")
     if not _torch_has_cuda():
         note = f"{gpu.name} is here, but the installed PyTorch has no CUDA"
         if wanted == "auto":
@@ -122,15 +120,15 @@ class _Gpu:
     free_bytes: int | None
 
 
-def _gpu() -> _Gpu | None:
-    """The GPU that CUDA calls number 0; None where there is none, or no driver answers."""
+def _gpu() -> _Gpu | NvmlTrouble:
+    """The GPU that CUDA calls number 0, or why there is none."""
     nvml = open_nvml()
     if isinstance(nvml, NvmlTrouble):
-        return None
+        return nvml
     try:
         device = find_gpu(nvml, "cuda:0", os.environ, read_machine())
         if isinstance(device, NvmlTrouble):
-            return None
+            return device
         total_bytes, used = device.memory_total_bytes, nvml.memory(device.handle).value
         free_bytes = None if total_bytes is None or used is None else total_bytes - int(used.used)
         return _Gpu(name=device.name, total_bytes=total_bytes, free_bytes=free_bytes)
