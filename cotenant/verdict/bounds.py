@@ -31,7 +31,7 @@ def bounds_of(part: Part, path: str, tail: float) -> Bounds:
     if isinstance(sample, Share) and len(sample.good):
         return share_bounds(sample.good, sample.blocks, tail)
     if isinstance(sample, Ratio) and len(sample.numerators) and sample.denominators.sum() > 0:
-        return ratio_bounds(sample.numerators, sample.denominators, sample.blocks, tail, unseen=sample.unseen)
+        return ratio_bounds(sample.numerators, sample.denominators, sample.blocks, tail, rare=sample.rare)
     if isinstance(sample, Quantiles) and level is not None and len(sample.values):
         return quantile_bounds(
             sample.values,

@@ -27,6 +27,7 @@ from cotenant.verdict.sample import (
     put_quantiles,
     put_ratio,
 )
+from cotenant.verdict.stats import Rare
 
 NO_STREAM: Final = "no face was due in this stage's measure window"
 NO_FRAME: Final = "no frame arrived"
@@ -65,7 +66,7 @@ def face_part(faces: Faces, stage: str, windows: tuple[Window, ...], block_ns: i
             numerators=missed.astype(np.float64),
             denominators=frames,
             blocks=blocks(due),
-            unseen=UNSEEN_SHARE * float(frames.sum()) / max(1, size),
+            rare=Rare(size=UNSEEN_SHARE * float(frames.sum()) / max(1, size)),
         )
         put_ratio(part, name, share, NO_FRAME if size else NO_STREAM)
     _latencies(part, clips, blocks(due))
@@ -109,7 +110,7 @@ def _holes(part: Part, clips: FaceFleet, blocks: Callable[[Ints], Ints]) -> None
         numerators=clips.freezes[watched].astype(np.float64),
         denominators=minutes * (shown > 0),
         blocks=blocks(clips.pair_start_ns[watched]),
-        unseen=1.0,
+        rare=Rare(size=1.0, varies=False),
     )
     put_ratio(part, "freezes_per_minute", rate, lacking, digits=3)
 
@@ -150,7 +151,7 @@ def _skew(part: Part, clips: FaceFleet, blocks: Callable[[Ints], Ints]) -> None:
             numerators=hold * outside,
             denominators=hold,
             blocks=block,
-            unseen=float(hold.mean()) if len(hold) else None,
+            rare=Rare(size=float(hold.mean()), varies=False) if len(hold) else None,
         )
         put_ratio(part, f"skew_outside.{name}", share, reason)
 

@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.units import NS_PER_MS
 from cotenant.verdict.bootstrap import nearest_rank, nearest_ranks
 from cotenant.verdict.columns import Bools, Floats, Ints
-from cotenant.verdict.stats import TAIL, effective_size
+from cotenant.verdict.stats import TAIL, Rare, effective_size
 
 # Independent observations that bound a quantile from both sides at 95 %: 59 for p95 and p5, 299 for p99.
 ENOUGH: Final = {"p50": 5, "p95": 59, "p5": 59, "p99": 299}
@@ -46,13 +46,13 @@ class Share:
 class Ratio:
     """Sum of `numerators` over sum of `denominators`, one pair per unit.
 
-    `unseen` where most numerators are zero: how large one is taken to be where none was seen.
+    `rare` where most numerators are zero.
     """
 
     numerators: Floats
     denominators: Floats
     blocks: Ints
-    unseen: float | None = None
+    rare: Rare | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from cotenant.verdict.sample import (
     put_ratio,
     put_share,
 )
+from cotenant.verdict.stats import Rare
 from cotenant.verdict.voices import RUNAWAY_SHARE, SHORT_SHARE, Voices
 
 NO_STREAM: Final = "no voice was due in this stage's measure window"
@@ -209,7 +210,7 @@ def _stalls(part: Part, voices: Voices, facts: Utterances) -> None:
         numerators=stall / NS_PER_MS,
         denominators=lasts,
         blocks=facts.blocks,
-        unseen=UNSEEN_SHARE * float(lasts.sum()) / max(1, size),
+        rare=Rare(size=UNSEEN_SHARE * float(lasts.sum()) / max(1, size)),
     )
     put_ratio(part, "stall_ratio", sample, reason)
 

@@ -38,6 +38,18 @@ class Bounds:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rare:
+    """Numerators that are zero for most units (stalls, freezes, dropped frames).
+
+    `size`: how large one is taken to be where none was seen. `varies`: some are far larger than others, so
+    that the few that were seen may all have been small ones.
+    """
+
+    size: float
+    varies: bool = True
+
+
 def design_effect(good: Bools, blocks: Ints) -> float:
     """How many times fewer independent units there are than units, since those of a time block go together.
 
@@ -146,14 +158,12 @@ def quantile_bounds(
 
 
 def ratio_bounds(
-    numerators: Floats, denominators: Floats, blocks: Ints, tail: float = TAIL, *, unseen: float | None = None
+    numerators: Floats, denominators: Floats, blocks: Ints, tail: float = TAIL, *, rare: Rare | None = None
 ) -> Bounds:
     """Block bootstrap of a ratio of sums.
 
-    `unseen` for numerators that are zero for most units (stalls, freezes, frames dropped): the size of one
-    where none was seen. A bootstrap knows nothing of what happened to none or few; the bounds then are never
-    narrower than Clopper-Pearson on the share of units that have any, times the mean of their size (its upper
-    t bound above, but never more than the largest seen).
+    A bootstrap knows nothing of what happened to none or few: of what is `rare` the bounds are never narrower
+    than Clopper-Pearson on the share of units that have any, times how large it is.
     """
 
     def prepare(index: Ints, count: int) -> Statistic:
@@ -169,28 +179,29 @@ def ratio_bounds(
 
     found, count = bootstrap(prepare, blocks, tail)
     size = len(numerators)
-    n_eff = float(size) if unseen is None else effective_size(numerators == 0, blocks, tail)
+    n_eff = float(size) if rare is None else effective_size(numerators == 0, blocks, tail)
     if found is None:
         return _too_few(size, n_eff, count)
     low, high = found
-    if unseen is not None:
-        few = _rare_bounds(numerators, n_eff, unseen, tail)
+    if rare is not None:
+        few = _rare_bounds(numerators, n_eff, rare, tail)
         mean = float(denominators.sum()) / size
         low, high = min(low, few[0] / mean), max(high, few[1] / mean)
     return Bounds(low=low, high=high, n=size, n_eff=n_eff, blocks=count)
 
 
-def _rare_bounds(numerators: Floats, n_eff: float, unseen: float, tail: float) -> tuple[float, float]:
+def _rare_bounds(numerators: Floats, n_eff: float, rare: Rare, tail: float) -> tuple[float, float]:
     """Bounds of the mean numerator, most of them zero."""
     some = numerators[numerators > 0]
     count = len(some)
     low, high = clopper_pearson(count / len(numerators) * n_eff, n_eff, tail)
     if not count:
-        return 0.0, high * unseen
-    mean = largest = float(some.mean())
-    if count > 1:
-        largest = mean + upper_t(tail, count - 1) * float(some.std(ddof=1)) / math.sqrt(count)
-    return low * mean, high * min(float(some.max()), largest)
+        return 0.0, high * rare.size
+    mean = float(some.mean())
+    # A quarter of the means of so many exponential sizes lie below this share of the true one (a quantile of
+    # the gamma distribution, by Wilson and Hilferty 1931).
+    below = (1 - 1 / (9 * count) - 0.6745 / (3 * math.sqrt(count))) ** 3 if rare.varies else 1.0
+    return low * mean, high * mean / below
 
 
 def paired_bounds(

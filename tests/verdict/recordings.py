@@ -205,15 +205,16 @@ def good_run(
     late_ms: float = 0.0,
     share: float = 0.0,
     faces: bool = True,
+    seconds: int = 60,
 ) -> Builder:
     """The baseline, a crowd and the baseline again, 60 s each, two listeners; in the crowd, of each `share`
     of the utterances, one chunk comes `late_ms` too late."""
     builder = Builder(device=device)
     stages = ("alone", "crowd", "alone/again")
-    builder.stamps(0, 250 * S)
+    builder.stamps(0, (3 * seconds + 70) * S)
     for number, stage in enumerate(stages):
-        start = (10 + 70 * number) * S
-        builder.window(stage, start, start + 60 * S)
+        start = (10 + (seconds + 10) * number) * S
+        builder.window(stage, start, start + seconds * S)
         for listener in (0, 1):
             for utterance in range(utterances):
                 due = start + utterance * every_ns + listener * S
@@ -230,7 +231,7 @@ def good_run(
                 due = start + utterance * every_ns
                 builder.face(stage, due, steady(250.0, 80, 40.0), utterance=utterance)
             for stream in (0, 1):
-                for index in range(7):
+                for index in range(seconds // 10 + 1):
                     due = start - S + index * 10 * S
                     builder.asked(
                         stage,

@@ -5,9 +5,12 @@ import pytest
 
 from cotenant.verdict.bootstrap import nearest_rank
 from cotenant.verdict.stats import (
+    Rare,
     design_effect,
+    least_effect,
     order_bounds,
     paired_bounds,
+    paired_share_bounds,
     quantile_bounds,
     ratio_bounds,
     share_bounds,
@@ -72,11 +75,68 @@ def test_clustered_shares_are_less_certain() -> None:
     bad_together[:20] = False
     bad_apart[::20] = False
     narrow, wide = share_bounds(bad_apart, blocks), share_bounds(bad_together, blocks)
-    assert narrow.n_eff == 400
+    # 20 bad ones of 400, blocks of 10: not enough to tell that they do not go together.
+    assert narrow.n_eff == pytest.approx(400 / least_effect(20, 10)) == pytest.approx(400 / 1.9)
     assert wide.n_eff < 60
     assert wide.low is not None
     assert narrow.low is not None
     assert wide.low < narrow.low
+
+
+def test_units_of_the_rarer_kind_tell_how_far_blocks_go_together() -> None:
+    """40 of them are believed; none, and all that is assumed is a correlation of 0.1."""
+    assert least_effect(0, 11) == 2.0
+    assert least_effect(40, 11) == 2.0
+    assert least_effect(400, 11) == pytest.approx(1.1)
+    assert least_effect(0, 1) == least_effect(0, 0.5) == 1.0
+    blocks = np.repeat(np.arange(12), 11)
+    clean = share_bounds(np.ones(132, dtype=bool), blocks)
+    assert clean.n_eff == 66
+    assert clean.high == 1.0
+    assert clean.low == pytest.approx(0.05 ** (1 / 66))
+
+
+def test_six_blocks_of_clean_units_prove_no_95_percent() -> None:
+    for size in (10, 100, 300):
+        low = share_bounds(np.ones(6 * size, dtype=bool), np.repeat(np.arange(6), size)).low
+        assert low is not None
+        assert low < 0.95
+
+
+def test_overlapping_units_count_once() -> None:
+    blocks = np.repeat(np.arange(20), 100)
+    values = np.arange(2000.0) % 100
+    whole = quantile_bounds(values, blocks, 0.5)
+    sliding = quantile_bounds(values, blocks, 0.5, independent=200)
+    assert sliding.n_eff == pytest.approx(200 / least_effect(100, 10))
+    assert whole.n_eff > sliding.n_eff
+
+
+def test_what_was_never_seen_is_bounded_by_its_assumed_size() -> None:
+    blocks, lengths = np.repeat(np.arange(12), 11), np.full(132, 4.0)
+    none = ratio_bounds(np.zeros(132), lengths, blocks, rare=Rare(size=0.4))
+    assert (none.low, none.n_eff) == (0.0, 66)
+    assert none.high == pytest.approx((1 - 0.05 ** (1 / 66)) * 0.1)
+    assert ratio_bounds(np.zeros(132), lengths, blocks).high == 0.0
+
+
+def test_one_seen_may_have_been_a_small_one() -> None:
+    blocks, lengths = np.repeat(np.arange(12), 11), np.full(132, 4.0)
+    seen = np.where(np.arange(132) == 50, 2.0, 0.0)
+    sized, alike = (
+        ratio_bounds(seen, lengths, blocks, rare=Rare(size=0.4, varies=varies)).high
+        for varies in (True, False)
+    )
+    assert sized is not None
+    assert alike is not None
+    assert sized > 3 * alike > 3 * 2.0 / (4 * 132)
+
+
+def test_pairs_that_never_changed_may_yet() -> None:
+    clean, blocks = np.ones(132, dtype=bool), np.repeat(np.arange(12), 11)
+    bounds = paired_share_bounds(clean, clean, blocks)
+    assert bounds.low == pytest.approx(-(1 - 0.05 ** (1 / 66)))
+    assert bounds.high == pytest.approx(1 - 0.05 ** (1 / 66))
 
 
 def test_fewer_than_six_blocks_have_no_interval() -> None:

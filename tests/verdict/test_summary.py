@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cotenant.errors import ExitCode, UserError
 from cotenant.records import Recording
+from cotenant.verdict.stats import share_bounds
 from cotenant.verdict.summary import JudgeOptions, exit_code, is_decided, judge, to_json
 from tests.verdict.recordings import Builder, S, good_run
 
@@ -208,12 +210,12 @@ def test_a_manifest_without_a_scenario_is_no_run() -> None:
 
 
 def test_the_error_level_is_split_over_the_looks() -> None:
-    builder = good_run(utterances=30, every_ns=2 * S)
+    builder = good_run(utterances=60, every_ns=2 * S, seconds=120)
     gates = ("speech.clean_share >= 0.95",)
     once = judge(builder.build(), JudgeOptions(gates=gates, decision="interval"))
     often = judge(builder.build(), JudgeOptions(gates=gates, decision="interval", looks=4))
     assert is_decided(once, "crowd")
-    # 60 clean ones prove 95 % at a level of 5 %, not at 1.25 %.
+    # 120 clean ones in blocks of 10 prove 95 % at a level of 5 %, not at 1.25 %.
     assert not is_decided(often, "crowd")
     assert often["stages"][1]["gates"][0]["low"] < once["stages"][1]["gates"][0]["low"]
     recording = builder.build()
@@ -229,3 +231,17 @@ def test_measuring_on_does_not_help_a_gate_without_data() -> None:
     summary = judge(builder.build(), JudgeOptions(gates=("face.fps_p5 >= 24",), decision="interval"))
     assert summary["stages"][1]["gates"][0]["verdict"] == "inconclusive"
     assert is_decided(summary, "crowd")
+
+
+@pytest.mark.parametrize("looks", [1, 4, 12])
+def test_each_look_of_the_manifest_takes_its_part_of_the_error_level(looks: int) -> None:
+    """Three rounds of four looks are twelve: a stage's gates are judged at each of them."""
+    recording = good_run(utterances=60, every_ns=S).build()
+    manifest = {**recording.manifest, "looks": looks}
+    gates = ("speech.failed <= 0", "speech.clean_share >= 0.5")
+    judged = judge(
+        Recording(manifest=manifest, tables=recording.tables), JudgeOptions(gates=gates, decision="interval")
+    )
+    gate = judged["stages"][1]["gates"][1]
+    n_eff = share_bounds(np.ones(120, dtype=np.bool_), np.repeat(np.arange(6), 20), 0.05 / looks).n_eff
+    assert gate["low"] == pytest.approx((0.05 / looks) ** (1 / n_eff), rel=1e-3)
