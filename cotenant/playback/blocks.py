@@ -147,19 +147,15 @@ def _split(arrivals: Arrivals, low: int, high: int) -> Iterator[Block]:
 def _block(arrivals: Arrivals, low: int, high: int) -> Block | None:
     begin, end = int(arrivals.offsets[low]), int(arrivals.offsets[high])
     arrival, media = arrivals.arrival_ns[begin:end], arrivals.media_ns[begin:end]
-    counts = np.diff(arrivals.offsets[low : high + 1])
+    offsets = arrivals.offsets[low : high + 1] - begin
     if media.size and not media.all():
-        kept = media > 0
-        before = np.concatenate(([0], np.cumsum(kept)))
-        counts = np.diff(before[arrivals.offsets[low : high + 1] - begin])
-        arrival, media = arrival[kept], media[kept]
-    filled = np.flatnonzero(counts)
+        arrival, media, offsets = without_empty(arrival, media, offsets)
+    filled = np.flatnonzero(np.diff(offsets))
     if filled.size == 0:
         return None
-    counts = counts[filled]
-    stop = np.cumsum(counts)
-    first = stop - counts
-    arrival, media, reordered = _sorted(arrival, media, first, counts)
+    first, stop = offsets[:-1][filled], offsets[1:][filled]
+    counts = stop - first
+    arrival, media, reordered = in_order(arrival, media, offsets)
     stream = low + filled
     ended = arrivals.ended[stream]
     limit = np.where(ended, arrivals.done_ns[stream], arrivals.give_up_ns[stream])
@@ -176,7 +172,7 @@ def _block(arrivals: Arrivals, low: int, high: int) -> Block | None:
         limit_ns=np.maximum(limit, arrival[stop - 1]),
         truncated=~ended,
         audio_ns=ends[stop - 1] - base,
-        reordered=reordered,
+        reordered=reordered[filled],
         arrival=arrival,
         media=media,
         ends=ends,
@@ -186,16 +182,28 @@ def _block(arrivals: Arrivals, low: int, high: int) -> Block | None:
     )
 
 
-def _sorted(
-    arrival: Int64Array, media: Int64Array, first: Int64Array, counts: Int64Array
+def without_empty(
+    arrival: Int64Array, media: Int64Array, offsets: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """The rows that hold audio, and the streams' offsets among them."""
+    kept = media > 0
+    before = np.concatenate(([0], np.cumsum(kept))).astype(np.int64)
+    return arrival[kept], media[kept], before[offsets]
+
+
+def in_order(
+    arrival: Int64Array, media: Int64Array, offsets: Int64Array
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
+    """The rows of each stream by arrival (rows of one instant as they are), and which streams were not."""
+    counts = np.diff(offsets)
     falls = np.zeros(arrival.size, np.bool_)
     np.less(arrival[1:], arrival[:-1], out=falls[1:])
-    falls[first] = False
-    reordered = np.zeros(first.size, np.bool_)
+    falls[offsets[:-1][counts > 0]] = False
+    reordered = np.zeros(counts.size, np.bool_)
     if falls.any():
-        reordered = np.logical_or.reduceat(falls, first)
-        order = np.lexsort((arrival, np.repeat(np.arange(first.size), counts)))
+        owner = np.repeat(np.arange(counts.size), counts)
+        reordered[owner[falls]] = True
+        order = np.lexsort((arrival, owner))
         arrival, media = arrival[order], media[order]
     return arrival, media, reordered
 

@@ -1,10 +1,11 @@
 """Every measured voice of a run through the player: one element a stream, whatever stage it is of."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from cotenant.playback.blocks import in_order, without_empty
 from cotenant.playback.fleet import Arrivals, FleetPlayback, play_fleet
 from cotenant.playback.gaps import stream_gaps
 from cotenant.playback.options import PlayerOptions
@@ -38,8 +39,9 @@ def play_voices(recording: Recording, streams: Streams, options: PlayerOptions, 
     rows = columns.table(recording, "chunks")
     order, offsets = columns.group(columns.ints(rows, "stream"), streams.stream)
     arrival, media = columns.ints(rows, "arrival")[order], columns.ints(rows, "media")[order]
-    arrival, media, offsets = _playable(arrival, media, offsets)
-    arrival, media, reordered = _in_order(arrival, media, offsets)
+    if not bool(((media > 0) & (arrival != NULL)).all()):
+        arrival, media, offsets = without_empty(arrival, np.where(arrival == NULL, 0, media), offsets)
+    arrival, media, reordered = in_order(arrival, media, offsets)
     ended = (streams.end == "eos") & (streams.done != NULL)
     last = columns.last_of(arrival, offsets)
     # No end is before the last byte, and what has no end at all was given up when the recording stops.
@@ -55,30 +57,5 @@ def play_voices(recording: Recording, streams: Streams, options: PlayerOptions, 
         failed=~ended,
         gaps_ns=gaps,
         gap_offsets=gap_offsets,
-        reordered=reordered,
+        reordered=int(np.count_nonzero(reordered)),
     )
-
-
-def replayed(voices: Voices, options: PlayerOptions) -> Voices:
-    """The same voices with another player."""
-    return replace(voices, played=play_fleet(voices.arrivals, options))
-
-
-def _playable(arrival: Ints, media: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
-    """Without the rows that hold no sample."""
-    kept = (media > 0) & (arrival != NULL)
-    if bool(kept.all()):
-        return arrival, media, offsets
-    before = np.concatenate(([0], np.cumsum(kept))).astype(np.int64)
-    return arrival[kept], media[kept], before[offsets]
-
-
-def _in_order(arrival: Ints, media: Ints, offsets: Ints) -> tuple[Ints, Ints, int]:
-    """Sorted by arrival within each stream, and how many streams were not."""
-    back = np.flatnonzero(arrival[1:] < arrival[:-1]) + 1
-    back = back[~np.isin(back, offsets)]
-    if not len(back):
-        return arrival, media, 0
-    owner = columns.owner(offsets)
-    order = np.lexsort((arrival, owner))
-    return arrival[order], media[order], len(np.unique(owner[back]))
