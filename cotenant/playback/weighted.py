@@ -1,16 +1,23 @@
 """Nearest-rank quantiles, plain and weighted, in whole numbers."""
 
+import math
+
 import numpy as np
 
 from cotenant.playback.arrivals import Int64Array
+
+
+def rank_of(level: float, size: int) -> int:
+    """The index (from 0) of the nearest rank among `size` sorted values."""
+    return min(size - 1, max(0, math.ceil(level * size - 1e-9) - 1))
 
 
 def nearest_rank(values: Int64Array, percent: int) -> int | None:
     """The smallest value that at least `percent` % of the values do not exceed; None without values."""
     if values.size == 0:
         return None
-    rank = max(1, -(-percent * values.size // 100))
-    return int(np.partition(values, rank - 1)[rank - 1])
+    rank = rank_of(percent / 100, values.size)
+    return int(np.partition(values, rank)[rank])
 
 
 def weighted_rank(values: Int64Array, weights: Int64Array, percent: int) -> int | None:

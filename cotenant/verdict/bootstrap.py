@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from cotenant.playback.weighted import rank_of
 from cotenant.verdict.binomial import normal_cdf, t_quantile
 from cotenant.verdict.columns import Floats, Ints
 
@@ -47,11 +48,6 @@ def nearest_ranks(values: Floats, levels: Sequence[float], weights: Floats | Non
     reached = np.cumsum(reached)
     found = np.searchsorted(reached, np.array(levels) * reached[-1] * (1 - 1e-12), side="left")
     return [float(ordered[min(int(place), len(values) - 1)]) for place in found]
-
-
-def rank_of(level: float, size: int) -> int:
-    """The index (from 0) of the nearest rank among `size` sorted values."""
-    return min(size - 1, max(0, math.ceil(level * size - 1e-9) - 1))
 
 
 def bootstrap(

@@ -2,7 +2,7 @@
 
 import math
 
-from cotenant.verdict.sample import LEVELS, Exact, Part, Quantiles, Ratio, Sample, Share, look_up
+from cotenant.verdict.sample import LEVELS, Exact, Part, Quantiles, Ratio, Sample, Share, number_of
 from cotenant.verdict.stats import Bounds, quantile_bounds, ratio_bounds, share_bounds
 
 # Metrics that are a quantile under another name: where their sample lies, and the level.
@@ -26,7 +26,7 @@ def bounds_of(part: Part, path: str, tail: float) -> Bounds:
         return _of_comparison(part, path)
     sample, level = sample_of(part.samples, path)
     if isinstance(sample, Exact):
-        value, _ = look_up({**part.entry, "why": part.why}, path)
+        value, _ = number_of(part, path)
         return Bounds(low=value, high=value, n=sample.n, n_eff=float(sample.n), blocks=0)
     if isinstance(sample, Share) and len(sample.good):
         return share_bounds(sample.good, sample.blocks, tail)
@@ -42,7 +42,7 @@ def bounds_of(part: Part, path: str, tail: float) -> Bounds:
             tail=tail,
         )
     if isinstance(sample, Ratio) and (size := len(sample.numerators)):
-        value, _ = look_up({**part.entry, "why": part.why}, path)
+        value, _ = number_of(part, path)
         if value is not None and math.isinf(value):
             # Not one of the units was finite, so nothing of it is uncertain.
             return Bounds(low=value, high=value, n=size, n_eff=float(size), blocks=0)
@@ -52,10 +52,9 @@ def bounds_of(part: Part, path: str, tail: float) -> Bounds:
 
 def _of_comparison(part: Part, path: str) -> Bounds:
     parent, _, leaf = path.rpartition(".")
-    everything = {**part.entry, "why": part.why}
-    low, why = look_up(everything, f"{parent}.low")
-    high, _ = look_up(everything, f"{parent}.high")
-    number, _ = look_up(everything, f"{parent}.n")
+    low, why = number_of(part, f"{parent}.low")
+    high, _ = number_of(part, f"{parent}.high")
+    number, _ = number_of(part, f"{parent}.n")
     place: object = part.entry
     for step in parent.split("."):
         place = place.get(step) if isinstance(place, dict) else None

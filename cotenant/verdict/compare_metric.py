@@ -10,7 +10,7 @@ import numpy as np
 from cotenant.verdict.bounds import bounds_of
 from cotenant.verdict.columns import Ints
 from cotenant.verdict.effects import Metric
-from cotenant.verdict.sample import look_up
+from cotenant.verdict.sample import number_of
 from cotenant.verdict.speech import paired_quantiles
 from cotenant.verdict.stages import StageFacts
 from cotenant.verdict.stats import Bounds, paired_bounds, paired_share_bounds
@@ -40,7 +40,7 @@ def compare_metric(both: Both, path: str, metric: Metric) -> dict[str, Any] | No
     """One metric of both; None where neither has it."""
     values, reasons = {}, {}
     for name, found in (("a", both.a), ("b", both.b)):
-        values[name], reasons[name] = look_up({**found.part.entry, "why": found.part.why}, path)
+        values[name], reasons[name] = number_of(found.part, path)
     if values["a"] is None and values["b"] is None:
         return None
     bounds, is_paired = _bounds(both, path, values["a"], values["b"])

@@ -9,7 +9,7 @@ from cotenant.verdict.bounds import bounds_of
 from cotenant.verdict.needs import more_needed, tolerated_from
 from cotenant.verdict.paths import kinds_of, unit_of
 from cotenant.verdict.plan import Plan, StagePlan
-from cotenant.verdict.sample import WORST, Doubted, Part, look_up
+from cotenant.verdict.sample import WORST, Doubted, Part, number_of
 from cotenant.verdict.stats import Bounds
 
 OPS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -52,7 +52,7 @@ def judge_gate(
     gate: Gate, part: Part, doubt: Doubt, decision: str, tail: float, withheld: str = ""
 ) -> dict[str, Any]:
     """The gate's entry in the summary; it is INCONCLUSIVE with the reason `withheld` where there is one."""
-    value, reason = look_up({**part.entry, "why": part.why}, gate.metric)
+    value, reason = number_of(part, gate.metric)
     bounds = bounds_of(part, gate.metric, tail)
     decided, why = _decide(gate, value, reason, bounds, decision, tail)
     margin = None if value is None else _margin(gate, value)
@@ -146,7 +146,7 @@ def _doubted(gate: Gate, doubt: Doubt, verdict: str, why: str, margin: float | N
 def _at_worst(gate: Gate, doubted: Doubted, decision: str, tail: float) -> tuple[str, str]:
     """A pass stands where the worst that the metric can be passes too."""
     if (worst_part := doubted.worst) is not None:
-        value, reason = look_up(worst_part.entry, WORST)
+        value, reason = number_of(worst_part, WORST)
         verdict, _ = _decide(gate, value, reason, bounds_of(worst_part, WORST, tail), decision, tail)
         if verdict == "pass":
             return "pass", ""

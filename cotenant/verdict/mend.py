@@ -15,7 +15,7 @@ from cotenant.verdict.blocks import block_of
 from cotenant.verdict.columns import Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.gates import OPS, gate_text
-from cotenant.verdict.sample import Part, look_up
+from cotenant.verdict.sample import Part, number_of
 from cotenant.verdict.speech import speech_part, utterances
 from cotenant.verdict.stages import StageFacts
 from cotenant.verdict.voices import Voices
@@ -57,7 +57,7 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
     breaks = [gate_text(gate) for gate in player if not _holds(part, [gate])] + [
         gate_text(gate) for gate in others
     ]
-    playback, reason = _number(part, "speech.time_to_playback_ms.p95")
+    playback, reason = number_of(part, "speech.time_to_playback_ms.p95")
     return {
         "lookahead_ms": ms_from_ns(lookahead_ns),
         "clean_share": part.entry["speech"]["clean_share"],
@@ -124,11 +124,7 @@ def _search(holds: Callable[[int], bool], player: PlayerOptions) -> int | None:
 
 def _holds(part: Part, gates: Sequence[Mapping[str, Any]]) -> bool:
     for gate in gates:
-        value, _ = _number(part, gate["metric"])
+        value, _ = number_of(part, gate["metric"])
         if value is None or not OPS[gate["op"]](value, gate["limit"]):
             return False
     return True
-
-
-def _number(part: Part, path: str) -> tuple[float | None, str]:
-    return look_up({**part.entry, "why": part.why}, path)

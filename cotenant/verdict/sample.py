@@ -192,6 +192,11 @@ def put_exact(part: Part, path: str, value: float | int | None, n: int, reason: 
     put(part, path, value if n else None, reason, digits=3)
 
 
+def number_of(part: Part, path: str) -> tuple[float | None, str]:
+    """`look_up` in a part under construction."""
+    return look_up({**part.entry, "why": part.why}, path)
+
+
 def look_up(entry: Mapping[str, Any], path: str) -> tuple[float | None, str]:
     """The number at a dotted path of a stage's entry, infinities restored from `why`, and the reason of a
     null. A name in the entry may hold dots itself."""

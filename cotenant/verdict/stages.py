@@ -16,7 +16,7 @@ from cotenant.verdict.llm import llm_part
 from cotenant.verdict.observed import canary_part, gpu_part
 from cotenant.verdict.paths import FACE_METRICS
 from cotenant.verdict.plan import StagePlan
-from cotenant.verdict.sample import Doubted, Part, look_up, put
+from cotenant.verdict.sample import Doubted, Part, number_of, put
 from cotenant.verdict.speech import speech_part
 from cotenant.verdict.timing import TimingError
 from cotenant.verdict.validity import caveats, invalid_because
@@ -136,12 +136,12 @@ def _against_solo(
     numbers: Mapping[str, tuple[str, str]],
 ) -> None:
     for name, (path, unit) in numbers.items():
-        own, why = _number(found.part, f"{own_path}.{path}")
+        own, why = number_of(found.part, f"{own_path}.{path}")
         reference, lacking = None, NO_SOLO
         if solo is not None and solo.invalid:
             lacking = f"the solo window is invalid ({solo.invalid[0]})"
         elif solo is not None:
-            reference, lacking = _number(solo.part, f"{solo_path}.{path}")
+            reference, lacking = number_of(solo.part, f"{solo_path}.{path}")
         place = f"{prefix}{name}"
         put_comparison(part, place, own, reference, ratio=True, unit=unit, reason=why or lacking)
         for leaf in ("low", "high"):
@@ -154,10 +154,6 @@ def _doubt_faces(part: Part, facts: Facts, stage: StagePlan) -> None:
     if unknown:
         reason = f"of {unknown} voices it is not known when they ended"
         part.doubts |= {f"face.{path}": Doubted(reason=reason) for path in FACE_METRICS}
-
-
-def _number(part: Part, path: str) -> tuple[float | None, str]:
-    return look_up({**part.entry, "why": part.why}, path)
 
 
 def _put_timing(part: Part, errors: Mapping[str, TimingError]) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from cotenant.playback.weighted import rank_of
 from cotenant.verdict.binomial import at_most, clopper_pearson
 from cotenant.verdict.bootstrap import (
     MIN_BLOCKS,
@@ -16,7 +17,6 @@ from cotenant.verdict.bootstrap import (
     nearest_rank,
     numbered,
     quantile_statistic,
-    rank_of,
     upper_t,
 )
 from cotenant.verdict.columns import Bools, Floats, Ints
