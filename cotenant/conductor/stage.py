@@ -12,6 +12,8 @@ from cotenant.units import NS_PER_MS, NS_PER_S
 
 # Time for a command to reach the load processes before the instant it names.
 COMMAND_LEAD_NS = 50 * NS_PER_MS
+# A window whose command came late would begin with utterances that were sent as settling ones.
+MEASURE_LEAD_NS = 500 * NS_PER_MS
 DRAIN_LIMIT_NS = 10 * NS_PER_S
 
 
@@ -64,7 +66,7 @@ async def _settle(
 async def _measure(
     window: Window, involved: Sequence[LoadProcess], timing: Timing, ports: StagePorts
 ) -> None:
-    start_ns = ports.now_ns() + COMMAND_LEAD_NS
+    start_ns = ports.now_ns() + MEASURE_LEAD_NS
     ports.mark("measure", window.stage, "start", start_ns)
     for look, after_ns in enumerate(window.looks_ns, start=1):
         last = look == len(window.looks_ns)

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.conductor.control import LoadProcess, LoadProcessLost
 from cotenant.conductor.plan import Window
-from cotenant.conductor.stage import COMMAND_LEAD_NS, StagePorts, run_window
+from cotenant.conductor.stage import COMMAND_LEAD_NS, MEASURE_LEAD_NS, StagePorts, run_window
 from cotenant.scenario.schema import Timing
 from cotenant.units import NS_PER_S
 
@@ -129,7 +129,7 @@ def test_a_window_settles_measures_follows_and_drains() -> None:
     marks, (listeners, askers), error = play(GOOD_LISTENERS, GOOD_ASKERS)
     assert error is None
     start = COMMAND_LEAD_NS
-    measure = 4 * NS_PER_S + COMMAND_LEAD_NS  # the slowest load settles 4 s after the command
+    measure = 4 * NS_PER_S + MEASURE_LEAD_NS  # the slowest load settles 4 s after the command
     follow = 4 * NS_PER_S + 18 * NS_PER_S
     assert marks == [
         ("stage", "s", "start", start),
