@@ -53,12 +53,16 @@ def parse_limit(metric: str, limit: str | float) -> float:
     """A limit in the unit of its metric: `500ms`, `95 %`, `0.95`, `20/s`, `32k`. Raises UserError."""
     number = _number_of(metric, limit)
     if unit_of(metric) == "share":
-        least = -1 if metric.endswith(".difference") else 0
+        least = _least_share(metric)
         if not least <= number <= 1:
             bare = "%" not in str(limit) and 1 < number <= 100
             right = f"{number:g} %" if bare else "95 % or 0.95"
             raise UserError(f"gate: the limit {limit} of {metric} is no share ({least} to 1); write {right}")
     return number
+
+
+def _least_share(metric: str) -> int:
+    return -1 if metric.endswith(".difference") else 0
 
 
 def _number_of(metric: str, limit: str | float) -> float:
@@ -112,6 +116,11 @@ def _gate(
     profile: str | None, metric: str, op: str, limit: str | float, stages: Sequence[str] | None, level: str
 ) -> Gate:
     number = parse_limit(metric, limit)
+    if unit_of(metric) == "share" and (op, number) in (("<=", 1), (">=", _least_share(metric))):
+        right = "1 %" if number == 1 else "95 %"
+        raise UserError(
+            f"gate: {metric} {op} {limit} can never fail; write a share in per cent, as in {right}"
+        )
     if not math.isfinite(number):
         raise UserError(f"gate: the limit of {metric} is {limit}; write a finite number")
     return Gate(

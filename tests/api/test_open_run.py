@@ -132,6 +132,13 @@ def test_a_recorded_run_takes_no_options_of_a_run(
                 cotenant_run({str(run_dir)!r}, quick=True)
             with pytest.raises(UserError, match="nope"):
                 cotenant_run("nope")
+            # Found before anything is started.
+            with pytest.raises(UserError, match="there is no metric 'speech.clen_share'"):
+                cotenant_run("tts-alone", gates=["speech.clen_share >= 95 %"])
+            with pytest.raises(UserError, match="cannot be judged in any stage"):
+                cotenant_run("tts-alone", gates=["face.fps_p5 >= 24"])
+            with pytest.raises(UserError, match="lookahead"):
+                cotenant_run("tts-alone", lookahead="400")
         """
     )
     pytester.runpytest_inprocess("-p", "cotenant.pytest_plugin").assert_outcomes(passed=1)

@@ -307,3 +307,18 @@ def test_silence_fails_whatever_asks_for_sound(decision: Any) -> None:
     )  # fmt: skip
     found = _gates(builder, *gates, decision=decision, stage=1)
     assert {gate["metric"]: gate["verdict"] for gate in found} == {gate["metric"]: "fail" for gate in found}
+
+
+@pytest.mark.parametrize(
+    "gate", ["speech.stall_ratio <= 1", "speech.clean_share >= 0", "face.dropped_share <= 100 %"]
+)
+def test_a_limit_that_cannot_fail_is_an_error(gate: str) -> None:
+    with pytest.raises(UserError, match="can never fail; write a share in per cent"):
+        _gates(good_run(), gate)
+
+
+@pytest.mark.parametrize(
+    "gate", ["speech.clean_share >= 1", "speech.stall_ratio <= 0", "speech.stall_ratio < 1"]
+)
+def test_the_strictest_limits_are_no_mistake(gate: str) -> None:
+    assert _gates(good_run(), gate)[0]["verdict"] == "pass"
