@@ -83,7 +83,8 @@ def intervals_of(
     found[places[:-1][lead]] = first[lead]
     found[places[1:][tail] - 1] = last[tail]
     between, clip = _between(shown, offsets)
-    local = np.arange(between.size) - np.searchsorted(clip, clip)
+    pairs = np.maximum(counts - 1, 0)
+    local = np.arange(between.size) - (np.cumsum(pairs) - pairs)[clip]
     found[places[clip] + lead[clip] + local] = between
     return places, found
 

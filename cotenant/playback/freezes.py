@@ -73,8 +73,8 @@ def count_freezes(
     pause = interval_ns > _PAUSE_NS
     normal = np.flatnonzero(~pause)
     owner = clip[normal]
-    first = np.searchsorted(owner, owner)
-    before = np.arange(normal.size) - first
+    counts = np.bincount(owner, minlength=clips)
+    before = np.arange(normal.size) - (np.cumsum(counts) - counts)[owner]
     pauses = np.bincount(clip[pause], minlength=clips)
     found = (_libwebrtc(whole_ms[normal], before), _spec(interval_ns[normal], before))
     webrtc, spec = (np.bincount(owner[frozen], minlength=clips) + pauses for frozen in found)

@@ -1,6 +1,6 @@
 """How often the one-sided 95 % bounds hold, and how wide they are, for streams that stall together.
 
-    python -m tests.bench.bench_coverage [TRIALS]
+    python -m tests.bench.bench_coverage [TRIALS] [shares | quantiles | stalls | comparisons]
 
 Utterances of one time block are correlated by ICC. A row is a design (time blocks, utterances in each, ICC);
 `low` and `high` are the lowest coverage of each bound over all values of the design, in %, `width` the mean
@@ -118,9 +118,9 @@ def stalls(generator: np.random.Generator, blocks: int, size: int, icc: float) -
         yield f"{share:g} stall", draw
 
 
-def cover(name: str, of: Callable[..., Iterator[tuple[str, Draw]]], trials: int) -> None:
+def cover(of: Callable[..., Iterator[tuple[str, Draw]]], trials: int) -> None:
     """Prints a row a design, and the worst."""
-    print(f"{name}: {of.__doc__}")
+    print(of.__doc__)
     print("blocks  each   ICC    low   high   width  bounded")
     worst = (101.0, "")
     generator = np.random.default_rng(7)
@@ -149,10 +149,9 @@ def cover(name: str, of: Callable[..., Iterator[tuple[str, Draw]]], trials: int)
 
 def main() -> None:
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    cover("shares", shares, trials)
-    cover("quantiles", quantiles, trials)
-    cover("stall ratio", stalls, trials)
-    cover("comparison", comparisons, trials)
+    for of in (shares, quantiles, stalls, comparisons):
+        if len(sys.argv) < 3 or of.__name__ == sys.argv[2]:
+            cover(of, trials)
 
 
 if __name__ == "__main__":
