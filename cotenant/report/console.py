@@ -97,6 +97,7 @@ def _notes(summary: Entry) -> list[str]:
             notes.append(
                 f"{safe(stage['name'])} is INVALID: {'; '.join(map(safe, stage['invalid_because']))}"
             )
+        notes += _failures(stage)
         notes += [f"{safe(stage['name'])}: {safe(caveat['text'])}" for caveat in stage["caveats"]]
         notes += [
             f"{safe(stage['name'])}: {_WARNED[gate['verdict']]}: {short_sentence(gate)}"
@@ -106,10 +107,30 @@ def _notes(summary: Entry) -> list[str]:
     ratio = summary["a_a"].get("ttfa_p95_ratio")
     if ratio is not None:
         notes.append(f"the baseline once more at the end: TTFA p95 {ratio:.2f} times the first")
+    elif any(stage["baseline"] for stage in summary["stages"]):
+        reason = summary["a_a"]["why"].get("ttfa_p95_ratio", "no data")
+        notes.append(f"the baseline once more at the end tells nothing: {safe(reason)}")
     delayed = sum(stage.get("speech", {}).get("delayed") or 0 for stage in summary["stages"])
     if delayed:
         notes.append(f"{delayed} utterances waited for the one before them to end")
     return notes
+
+
+def _failures(stage: Entry) -> list[str]:
+    """What a service did not do in a stage, by kind; and a stage in which nothing was said."""
+    found, speech = [], stage.get("speech")
+    if speech is not None and speech["streams"] == 0:
+        found.append("no utterance fell due while it was measured")
+    if speech and speech["failed"]:
+        found.append(f"{speech['failed']} of {speech['streams']} utterances failed ({_kinds(speech)})")
+    for name, load in (stage.get("llm") or {}).items():
+        if load["failed"]:
+            found.append(f"{load['failed']} requests of {safe(name)} failed ({_kinds(load)})")
+    return [f"{safe(stage['name'])}: {text}" for text in found]
+
+
+def _kinds(part: Entry) -> str:
+    return ", ".join(f"{safe(kind)} {count}" for kind, count in part["errors"].items())
 
 
 def _why(summary: Entry) -> list[str]:
@@ -134,10 +155,6 @@ def _why(summary: Entry) -> list[str]:
             pairs = entry["n"]
     if pairs:
         facts.append(f"{pairs} pairs of utterances compared")
-    failed = number(stage, "speech.failed")
-    if failed:
-        kinds = ", ".join(f"{safe(kind)} {count}" for kind, count in stage["speech"]["errors"].items())
-        facts.append(f"{failed:.0f} utterances failed ({kinds})")
     sm = number(stage, "gpu.sm_percent.mean")
     canary = number(stage, "canary_ms.p99")
     if canary is not None:
@@ -158,8 +175,10 @@ def _mend(summary: Entry) -> list[str]:
         lines.append(safe(mend["why"]["lookahead_ms"]))
     elif mend is not None:
         playback = format_ms(mend["time_to_playback_p95_ms"])
-        said = f"a lookahead of {mend['lookahead_ms']:g} ms keeps {format_share(mend['clean_share'])} of the "
-        said += f"utterances of {safe(stage['name'])} clean, playback then starts at {playback} (p95)"
+        gates = f"every gate of {safe(stage['name'])} passes"
+        clean = f"{format_share(mend['clean_share'])} of the utterances of {safe(stage['name'])} are clean"
+        said = f"with a lookahead of {mend['lookahead_ms']:g} ms {clean if mend['breaks'] else gates}"
+        said += f", playback then starts at {playback} (p95)"
         if mend["breaks"]:
             shown = ", ".join(safe(text) for text in mend["breaks"][:2])
             more = f" and {len(mend['breaks']) - 2} more" if len(mend["breaks"]) > 2 else ""

@@ -67,14 +67,19 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     numbers = columns.sum_of(everything.tokens, everything.offsets)[rows[ended]]
     blocks = block_of(streams.done[ended], windows, block_ns)
     _per_token(part, last[ended] - first[ended], numbers, blocks)
-    failed = np.isin(streams.end, ("error", "truncated", "aborted")) & (due | within(streams.done, windows))
+    failed = np.isin(streams.end, ("error", "truncated")) & (due | within(streams.done, windows))
     put_exact(part, "finished", int(np.count_nonzero(finished)), span_ns and 1, _lacking(windows))
-    put_exact(part, "open", int(np.count_nonzero(streams.end == "open")), span_ns and 1, _lacking(windows))
+    put_exact(part, "open", int(np.count_nonzero(_still(streams))), span_ns and 1, _lacking(windows))
     put_exact(part, "failed", int(np.count_nonzero(failed)), span_ns and 1, _lacking(windows))
     kinds, numbers = np.unique([kind or "unknown" for kind in streams.error_kind[failed]], return_counts=True)
     part.entry["errors"] = {str(kind): int(number) for kind, number in zip(kinds, numbers, strict=True)}
     _delivered(part, load, streams, last, due, windows)
     return part
+
+
+def _still(streams: Streams) -> Bools:
+    """Which requests we ended ourselves: at the drain, or when the run was interrupted."""
+    return np.asarray(np.isin(streams.end, ("open", "aborted")))
 
 
 def _prompts(part: Part, tokens: Ints, span_ns: int, lacking: str) -> None:
@@ -115,11 +120,11 @@ def _rates(
 def _first_tokens(part: Part, streams: Streams, first: Ints, blocks: Ints) -> None:
     """Time to the first token from `due`; a request that failed without one is +infinity.
 
-    One that was still open at the drain is known only to be over its age: where it decides a quantile, that
-    is null.
+    One that was still open when we ended it is known only to be over its age: where it decides a quantile,
+    that is null.
     """
     there = first != NULL
-    still = ~there & (streams.end == "open") & (streams.done != NULL)
+    still = ~there & _still(streams) & (streams.done != NULL)
     value = np.where(there, first - streams.due, np.inf)
     least = np.where(still, (streams.done - streams.due).astype(np.float64), value)
     names = ("p50", "p95", "p99")

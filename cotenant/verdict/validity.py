@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from cotenant.units import NS_PER_MS, duration_text
 from cotenant.verdict.plan import Plan, StagePlan
 from cotenant.verdict.timing import LIMIT_NS, TimingError
 
+NOTHING_DUE: Final = (
+    "no utterance fell due while it was measured, the ones before were still spoken; measure longer "
+    "(--set timing.measure=...)"
+)
 _FOLLOWING = ("drain", "idle")
 
 
@@ -20,7 +24,7 @@ def invalid_because(
     """
     found = []
     if stage.baseline and not voices:
-        found.append("the baseline is missing: no voice of it was measured")
+        found.append(f"the baseline is missing: {NOTHING_DUE}")
     for load, error in errors.items():
         if error.p99_ns is not None and error.p99_ns > LIMIT_NS:
             found.append(

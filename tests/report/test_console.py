@@ -109,11 +109,30 @@ def test_a_failing_baseline_is_said_and_nothing_is_claimed_against_it() -> None:
 
 def test_a_proven_lookahead_is_offered_and_one_that_breaks_a_gate_is_not_a_cure() -> None:
     text = " ".join(_shown(good_run(late_ms=713, share=1.0)).split())
-    assert "mend a lookahead of" in text
-    assert "keeps 100 % of the utterances of crowd clean" in text
+    assert "mend with a lookahead of" in text
+    assert "every gate of crowd passes, playback then starts at" in text
     late = " ".join(_shown(good_run(late_ms=1500, share=1.0)).split())
     assert "but that is no cure: speech.time_to_playback_ms.p95 <= 1000 ms fails" in late
     assert "untried:" in late
+
+
+def test_what_a_service_did_not_do_is_said_stage_by_stage() -> None:
+    builder = good_run()
+    for row in builder.rows["streams"]:
+        if row["stage"] == "crowd" and row["kind"] == "voices" and row["utterance"] < 3:
+            row |= {"end": "error", "error_kind": "refused"}
+    text = " ".join(_shown(builder).split())
+    assert "crowd: 6 of 24 utterances failed (refused 6)" in text
+
+
+def test_a_stage_in_which_nothing_was_said_and_a_closing_baseline_without_data_are_told() -> None:
+    builder = good_run()
+    builder.rows["streams"] = [
+        row for row in builder.rows["streams"] if row["stage"] == "alone" or row["kind"] != "voices"
+    ]
+    text = " ".join(_shown(builder).split())
+    assert "crowd: no utterance fell due while it was measured" in text
+    assert "the baseline once more at the end tells nothing:" in text
 
 
 def test_a_passing_run_offers_nothing() -> None:
