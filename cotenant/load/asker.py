@@ -129,6 +129,8 @@ async def ask(
         kind="completions",
         listener=number,
         delayed=0,
+        # The prompt is a list of so many ids; a server that counts otherwise says so in its usage.
+        prompt_tokens=load.prompt,
     )
     consumer = _TokenConsumer(desk, stage, rows, lambda: stage.output(load.name, number), on_sent)
     url = tenant.url(number, COMPLETIONS_PATH)

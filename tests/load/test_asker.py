@@ -128,7 +128,11 @@ def test_alive_keeps_its_streams_in_flight() -> None:
     last = {row["stream"]: row for row in rows.rows["streams"]}
     ended = [row for row in last.values() if row["end"] == "eos"]
     assert len(ended) >= 6
-    assert sum(row["end"] == "open" for row in last.values()) == 3
+    # The drain may fall between two requests of a stream; each follows the one before at once.
+    assert sum(row["end"] == "open" for row in last.values()) <= 3
+    for listener in range(3):
+        mine = [row for row in last.values() if row["listener"] == listener]
+        assert [row["due"] for row in mine[1:]] == [row["done"] for row in mine[:-1]]
     assert all((row["prompt_tokens"], row["output_tokens"]) == (50, 20) for row in ended)
     assert stage.is_settled("decode")
     assert stage.counts.tokens == sum(token["tokens"] for token in rows.rows["tokens"])
