@@ -67,7 +67,8 @@ class LoadProcess:
     async def send(self, **command: Any) -> None:
         """Raises LoadProcessLost if the process is gone."""
         self.check()
-        assert self._writer is not None, "nothing is sent before the hello"
+        if self._writer is None:
+            raise LoadProcessLost(self.name, f"the load process {self.name!r} is not connected")
         try:
             self._writer.write(json.dumps(command).encode() + b"\n")
             await self._writer.drain()

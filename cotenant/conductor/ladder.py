@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from cotenant.units import NS_PER_S
 
 _STOP_LIMIT_S: Final = 3.0
 _EXIT_LIMIT_S: Final = 1.0
+_SOCKET_FOLDER_BYTES: Final = 70
 
 
 class LadderStopped(Exception):
@@ -34,7 +36,7 @@ async def climb(run: Run) -> None:
     Raises CouldNotRun where nothing could be measured, LadderStopped where a part of the ladder was.
     """
     state = State()
-    with tempfile.TemporaryDirectory(prefix="cotenant-") as control_dir:
+    with tempfile.TemporaryDirectory(prefix="cotenant-", dir=_short_folder()) as control_dir:
         control = ControlServer(Path(control_dir) / "control", state.count)
         await control.start()
         try:
@@ -100,6 +102,11 @@ async def _raise_lost(
     if not measured:
         raise CouldNotRun(f"{why}; its log is in {run.own_logs()}")
     raise LadderStopped(why)
+
+
+def _short_folder() -> str | None:
+    """Where the control socket goes: its path has to fit into 108 bytes, some TMPDIR are too long for that."""
+    return None if len(os.fsencode(tempfile.gettempdir())) <= _SOCKET_FOLDER_BYTES else "/tmp"
 
 
 async def _stop_load(control: ControlServer) -> None:

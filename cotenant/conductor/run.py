@@ -18,7 +18,7 @@ from cotenant.conductor import preflight
 from cotenant.conductor.context import Run
 from cotenant.conductor.ladder import LadderStopped, climb
 from cotenant.conductor.plan import looks_ns, windows
-from cotenant.errors import CouldNotRun, ExitCode
+from cotenant.errors import CouldNotRun
 from cotenant.live.progress import Progress
 from cotenant.records import SCHEMA_VERSION
 from cotenant.run_dir import manifest
@@ -27,6 +27,8 @@ from cotenant.scenario.parse import public_dump
 from cotenant.scenario.schema import Scenario
 
 AUDIO_LIMIT_BYTES = 500_000_000
+# As a shell has it: 130 for Ctrl-C, 143 for SIGTERM.
+SIGNAL_EXIT = 128
 _VERSIONS = ("torch", "numpy", "pyarrow", "aiohttp", "h11", "uvloop")
 
 Status = Literal["complete", "interrupted", "failed"]
@@ -45,7 +47,7 @@ class Recorded:
     def exit_code(self) -> int | None:
         """The code to end with whatever the verdict is; None where the verdict decides."""
         if self.signal is not None:
-            return ExitCode.TERMINATED if self.signal == signal.SIGTERM else ExitCode.INTERRUPTED
+            return SIGNAL_EXIT + self.signal
         return None
 
 
@@ -101,7 +103,7 @@ def record(
 
 
 def _climb_until_signal(run: Run) -> Recorded:
-    """Runs the ladder; the first INT or TERM stops it in order, the second ends the process at once."""
+    """Runs the ladder; the first INT, TERM or HUP stops it in order, the second ends the process at once."""
     seen: list[int] = []
 
     async def main() -> None:
@@ -112,13 +114,13 @@ def _climb_until_signal(run: Run) -> Recorded:
             if seen:
                 # The reaper's pipe closes with us: it ends everything that we started.
                 run.progress.close()
-                os._exit(ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED)
+                os._exit(SIGNAL_EXIT + number)
             seen.append(number)
             run.progress.line("stopping (once more ends at once) ...")
             task.cancel()
 
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, interrupt, number)
         await climb(run)
 

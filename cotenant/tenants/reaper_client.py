@@ -16,6 +16,8 @@ from typing import Any, Self
 from cotenant.errors import CouldNotRun
 
 _LINE_LIMIT_BYTES = 1 << 20
+# It ends everything within 3 s.
+_CLOSE_LIMIT_S = 6.0
 _LOST = "the process that starts all others has ended"
 
 
@@ -125,7 +127,12 @@ class Reaper:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        await self._listening
+        try:
+            async with asyncio.timeout(_CLOSE_LIMIT_S):
+                await asyncio.shield(self._listening)
+        except TimeoutError:
+            self._process.kill()  # stopped or stuck; its children end with it
+            await self._listening
         await asyncio.to_thread(self._process.wait)
 
     async def __aenter__(self) -> Self:

@@ -192,7 +192,9 @@ def test_kill_of_the_conductor_leaves_nothing_running_and_a_run_that_can_be_judg
     run(main())
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, number: int, code: int) -> None:
     async def main() -> None:
         async with speech_server() as server, started(tmp_path, voice_scenario(server.url)) as command:
@@ -205,6 +207,43 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, number: int, code:
         assert ended.run_dir is not None
         assert (await gate(tmp_path, ended.run_dir)).code in (3, 4)
         assert {row["end"] for row in ended.streams()} <= {"eos", "open", "aborted"}
+
+    run(main())
+
+
+def test_ctrl_c_before_the_load_has_said_hello(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with speech_server() as server, started(tmp_path, voice_scenario(server.url)) as command:
+            await command.until_marked("tenant", "tts")
+            command.process.send_signal(signal.SIGINT)
+            ended = await command.end()
+        assert ended.code == 130, ended.err
+        assert ended.manifest["status"] == "interrupted"
+
+    run(main())
+
+
+def test_a_stopped_reaper_does_not_hold_the_end_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with speech_server() as server, started(tmp_path, voice_scenario(server.url)) as command:
+            await command.until_marked("measure", "alone")
+            command.find("cotenant.tenants.reaper").suspend()
+            command.process.send_signal(signal.SIGINT)
+            ended = await command.end()
+        assert ended.code == 130, ended.err
+
+    run(main())
+
+
+def test_a_long_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+
+    async def main() -> None:
+        async with speech_server() as server:
+            ended = await ran(tmp_path, voice_scenario(server.url))
+        assert ended.manifest["status"] == "complete", ended.err
 
     run(main())
 
