@@ -105,7 +105,7 @@ async def _raise_lost(
 
 
 def _short_folder() -> str | None:
-    """Where the control socket goes: its path has to fit into 108 bytes, some TMPDIR are too long for that."""
+    """Where the control socket goes: its path has to fit into 108 bytes, whatever TMPDIR is."""
     return None if len(os.fsencode(tempfile.gettempdir())) <= _SOCKET_FOLDER_BYTES else "/tmp"
 
 

@@ -224,7 +224,8 @@ def time_judge(name: str, **sizes: int) -> None:
         took, used = time.perf_counter() - begin, time.process_time() - used
         peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(
-            f"{name}, {decision}: {rows:,} rows judged in {took:.2f} s ({used:.2f} s of CPU); peak {peak_kib / 2**20:.2f} GiB "
+            f"{name}, {decision}: {rows:,} rows judged in {took:.2f} s ({used:.2f} s of CPU); "
+            f"peak {peak_kib / 2**20:.2f} GiB "
             f"({before_kib / 2**20:.2f} before), summary {len(to_json(summary)):,} bytes, "
             f"{summary['verdict']}"
         )
