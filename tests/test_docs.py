@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.main import COMMANDS, make_app
+from cotenant.cli.app import COMMANDS, make_app
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

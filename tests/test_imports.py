@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "cotenant"
 PURE_RANK = {
     "units": 0,
     "errors": 0,
+    "plain": 0,
     "records": 1,
     "scenario": 2,
     "wire": 2,

@@ -1,6 +1,5 @@
 """`cotenant compare`: is run B worse than run A?"""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,14 +18,14 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Prints the comparison as JSON on stdout.")] = False,
 ) -> int:
     """Compares two recorded runs: exits 1 where B is worse, 3 where that could not be told."""
+    from cotenant.cli import output
     from cotenant.report.comparison import render
     from cotenant.run_dir.reader import read
     from cotenant.verdict.compare_runs import compare_runs, exit_code
     from cotenant.verdict.summary import to_json
 
     found = compare_runs(read(a), read(b), None if decision is None else decision.value)
-    print(render(found), file=sys.stderr, end="")
+    output.tell(render(found).removesuffix("\n"))
     if json:
-        sys.stdout.buffer.write(to_json(found).encode())
-        sys.stdout.buffer.flush()
+        output.print_bytes(to_json(found).encode(errors="backslashreplace"))
     return exit_code(found)

@@ -1,31 +1,25 @@
 """From exceptions to exit codes: the one place where an error becomes a sentence on the terminal."""
 
 import os
-import sys
 import traceback
 from collections.abc import Callable
 
+from cotenant.cli.output import tell
 from cotenant.errors import CotenantError, ExitCode
 
 DEBUG_VARIABLE = "COTENANT_DEBUG"
-_BROKEN_PIPE = 141
 
 
 def guard(action: Callable[[], int]) -> int:
     """The exit code of `action`: what it returns, or what the error that ended it stands for."""
     try:
         code = action()
-        sys.stdout.flush()
     except CotenantError as error:
         _tell(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         _tell("interrupted")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; without this the interpreter complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return _BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - whatever is left is a fault of ours, and must not look like a verdict
         if os.environ.get(DEBUG_VARIABLE) == "1":
             traceback.print_exc()
@@ -35,4 +29,4 @@ def guard(action: Callable[[], int]) -> int:
 
 
 def _tell(message: str) -> None:
-    print(f"cotenant: {message}", file=sys.stderr, flush=True)
+    tell(f"cotenant: {message}")

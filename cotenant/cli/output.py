@@ -6,7 +6,14 @@ from typing import Any
 
 from rich.console import Console
 
+from cotenant.plain import without_controls
+
 _FILE_WIDTH = 160
+
+
+def tell(text: str) -> None:
+    """A sentence on stderr, its line breaks kept; text of the user's own cannot steer the terminal."""
+    print(without_controls(text), file=sys.stderr, flush=True)
 
 
 def stderr_console() -> Console:
@@ -29,5 +36,11 @@ def print_summary_json(summary: Mapping[str, Any]) -> None:
     """The bytes of summary.json on stdout."""
     from cotenant.verdict.summary import to_json
 
-    sys.stdout.buffer.write(to_json(summary).encode())
+    print_bytes(to_json(summary).encode(errors="backslashreplace"))
+
+
+def print_bytes(data: bytes) -> None:
+    """Bytes on stdout, after whatever text was printed there."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

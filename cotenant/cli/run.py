@@ -1,6 +1,7 @@
 """`cotenant run`: the ladder of a scenario, from the tenants' start to the verdict."""
 
 import shlex
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,13 +91,13 @@ def run(options: RunOptions) -> int:
     scenario, device = prepare(options.scenario, options.overrides, quick=options.quick)
     console = output.stderr_console()
     if device.note:
-        console.print(device.note, markup=False)
+        output.tell(device.note)
+    # From here on an interruption is one of the run's, which stops what it started.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     recorded = record(scenario, device=device, out=options.out, make_progress=lambda: progress_for(console))
     if recorded.exit_code is not None:
-        console.print(
-            f"{recorded.why}; what was recorded stays: cotenant gate {shlex.quote(str(recorded.run_dir))}",
-            markup=False,
-            soft_wrap=True,
+        output.tell(
+            f"{recorded.why}; what was recorded stays: cotenant gate {shlex.quote(str(recorded.run_dir))}"
         )
         return recorded.exit_code
     return _judge(recorded, options)
@@ -113,8 +114,8 @@ def _judge(recorded: "Recorded", options: RunOptions) -> int:
     write_summary(recorded.run_dir, to_json(summary))
     output.show_summary(summary, recording.manifest)
     if recorded.why is not None:
-        output.stderr_console().print(f"stopped: {recorded.why}", markup=False, soft_wrap=True)
-    output.stderr_console().print(f"run    {recorded.run_dir}", markup=False, soft_wrap=True)
+        output.tell(f"stopped: {recorded.why}")
+    output.tell(f"run    {recorded.run_dir}")
     if options.json:
         output.print_summary_json(summary)
     return exit_code(summary, options.judging.inconclusive)

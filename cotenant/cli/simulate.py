@@ -97,6 +97,7 @@ def _player(
 
 def simulate(options: SimulateOptions) -> int:
     """Reads, plays, prints. Raises UserError for what is no table of arrivals."""
+    from cotenant.cli import output
     from cotenant.playback.csv_arrivals import read_arrivals, read_frames
     from cotenant.report.simulation import render
     from cotenant.verdict import simulation
@@ -107,7 +108,7 @@ def simulate(options: SimulateOptions) -> int:
         frames = read_frames(_read(options.faces), streams, source=_name(options.faces))
     found = simulation.simulate(streams, options.player, frames, options.fps)
     for sentence in simulation.warnings_of(found):
-        print(f"cotenant: warning: {sentence}", file=sys.stderr)
+        output.tell(f"cotenant: warning: {sentence}")
     if options.json:
         import json
 
@@ -117,19 +118,21 @@ def simulate(options: SimulateOptions) -> int:
         worst = simulation.to_dict(found, simulation.worst_streams(found, _SHOWN_STREAMS))
         clean = int(found.played.clean.sum())
         curve = simulation.curve_of(found) if streams.names else None
-        print(render(worst, len(streams.names), clean, curve), file=sys.stderr, end="")
+        output.tell(render(worst, len(streams.names), clean, curve).removesuffix("\n"))
     return ExitCode.PASS if streams.names else ExitCode.INCONCLUSIVE
 
 
 def _read(file: str) -> bytes:
-    if file == "-":
-        return sys.stdin.buffer.read()
     try:
-        return Path(file).read_bytes()
+        if file != "-":
+            return Path(file).read_bytes()
+        if sys.stdin is None:
+            raise UserError("the standard input is closed: there is nothing to read")
+        return sys.stdin.buffer.read()
     except FileNotFoundError:
         raise UserError(f"{file}: no such file") from None
     except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror}") from None
+        raise UserError(f"{_name(file)} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise UserError(f"{file!r} cannot be read: {error}") from None
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from cotenant.plain import without_controls
 from cotenant.units import NS_PER_S
 
 
@@ -60,24 +62,28 @@ class TerminalProgress:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, refresh_per_second=4, transient=True)
-        self._live.start()
+        with suppress(OSError, ValueError):
+            self._live.start()
 
     def show(self, state: State) -> None:
-        text = Text(state_text(state), no_wrap=True, overflow="ellipsis")
-        self._live.update(text)
+        text = Text(without_controls(state_text(state)), no_wrap=True, overflow="ellipsis")
+        with suppress(OSError, ValueError):
+            self._live.update(text)
 
     def line(self, text: str) -> None:
-        self._console.print(Text(text))
+        with suppress(OSError, ValueError):
+            self._console.print(Text(without_controls(text)))
 
     def close(self) -> None:
-        self._live.stop()
+        with suppress(OSError, ValueError):
+            self._live.stop()
 
 
 class PlainProgress:
     """A line for each stage that has ended, where no one watches: a pipe, a pipeline's log."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
+        self._write_raw = write
         self._last: State | None = None
 
     def show(self, state: State) -> None:
@@ -92,6 +98,11 @@ class PlainProgress:
         if self._last is not None:
             self._write(state_text(self._last))
             self._last = None
+
+    def _write(self, text: str) -> None:
+        # A log that is full or closed ends no run.
+        with suppress(OSError, ValueError):
+            self._write_raw(without_controls(text))
 
 
 def progress_for(console: Console) -> TerminalProgress | PlainProgress:

@@ -2,26 +2,21 @@
 them."""
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cotenant.plain import without_controls
 from cotenant.units import format_share
 from cotenant.verdict.sample import look_up
 from cotenant.verdict.summary import exit_code
 
 _LONGEST: Final = 300
-# Directions that reorder what follows them on a line: as dangerous to a reader as control characters.
-_REORDERING: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def safe(text: object, longest: int = _LONGEST) -> str:
     """One line without control characters, escapes and direction marks, at most `longest` characters."""
     line = re.sub(r"\s+", " ", str(text)).strip()
-    shown = "".join(
-        "?" if unicodedata.category(character).startswith("C") or character in _REORDERING else character
-        for character in line
-    )
+    shown = without_controls(line)
     return shown if len(shown) <= longest else shown[: longest - 3] + "..."
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.main import make_app
+from cotenant.cli.app import make_app
 from tests.api.test_open_run import write_run
 from tests.verdict.recordings import good_run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.main import make_app
+from cotenant.cli.app import make_app
 from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
 from tests.verdict.recordings import good_run

@@ -37,7 +37,7 @@ def test_the_version_is_on_stdout() -> None:
 
 def test_the_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom cotenant.cli.main import make_app\n"
+        "import sys\nfrom cotenant.cli.app import make_app\n"
         "try:\n    make_app()(['--help'], prog_name='cotenant')\nexcept SystemExit as ended:\n"
         f"    print(ended.code, [name for name in {HEAVY!r} if name in sys.modules])\n"
     )
@@ -156,10 +156,65 @@ def test_what_an_action_returns_is_the_code() -> None:
     assert guard(lambda: 3) == 3
 
 
-def test_a_reader_that_leaves_early_is_no_fault() -> None:
-    shell = f"{sys.executable} -m cotenant.cli.main list | head -c 1"
+def in_shell(line: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """`cotenant` stands for the command; the code is that of the first command of a pipe."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        ["bash", "-c", shell], env=env, capture_output=True, text=True, timeout=60, check=False
+    words = f'cotenant() {{ {sys.executable} -m cotenant.cli.main "$@"; }}; {line}; exit ${{PIPESTATUS[0]}}'
+    return subprocess.run(
+        ["bash", "-c", words], env=env, cwd=cwd, capture_output=True, text=True, timeout=60, check=False
     )
-    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("where", ["2>/dev/full", "2>&-", "2> >(true)"])
+def test_an_error_that_cannot_be_told_keeps_its_code(where: str) -> None:
+    ended = in_shell(f"cotenant gate nowhere {where}")
+    assert (ended.returncode, ended.stdout) == (ExitCode.USAGE, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("cotenant list >/dev/full", 5),
+        ("cotenant list >&-", 5),
+        ("cotenant --help >/dev/full", 5),
+        ("cotenant --version >&-", 5),
+        ("cotenant list >/dev/full 2>&1", 5),
+        ("cotenant list | true", 141),
+        ("cotenant --help | true", 141),
+    ],
+)
+def test_what_was_asked_for_and_not_written_is_no_success(line: str, code: int) -> None:
+    ended = in_shell(line)
+    assert ended.returncode == code
+    assert ended.stdout == ""
+    assert "Traceback" not in ended.stderr
+    assert ("cannot write to the standard output" in ended.stderr) == (code == 5 and "2>" not in line)
+
+
+def test_a_closed_standard_input_is_2() -> None:
+    ended = in_shell("cotenant simulate - <&-")
+    assert ended.returncode == ExitCode.USAGE
+    assert "the standard input" in ended.stderr
+
+
+def test_control_characters_of_the_users_text_do_not_reach_the_terminal() -> None:
+    ended = in_shell("cotenant gate $'a\\e]0;x\\a\\u202eb'")
+    assert ended.returncode == ExitCode.USAGE
+    assert "cotenant: a?]0;x??b: no such folder" in ended.stderr
+
+
+def test_an_interrupted_import_is_130() -> None:
+    code = (
+        "import os, signal, sys, time\nfrom cotenant.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Interrupter:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT); time.sleep(30)\n"
+        "sys.meta_path.insert(0, Interrupter())\nmain.main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert ended.stderr.splitlines()[-1] == "cotenant: interrupted"
+    assert "Traceback" not in ended.stderr

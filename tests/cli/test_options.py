@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.cli import run as run_command
 from cotenant.cli import serve
-from cotenant.cli.main import make_app
+from cotenant.cli.app import make_app
 from cotenant.cli.run import RunOptions
 from cotenant.scenario.load import load
 from cotenant.verdict.options import JudgeOptions, scenario_overrides

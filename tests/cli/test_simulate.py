@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.cli.main import make_app
+from cotenant.cli.app import make_app
 
 # A tiny first chunk, then two seconds at a time: one stall of 540 ms.
 TINY_FIRST = "arrival_ms,duration_ms\n0,80\n620,2000\n1520,2000\n2420,2000\n3320,2000\n"
