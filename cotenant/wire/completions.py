@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cotenant.errors import ServiceError
 from cotenant.units import NS_PER_MS
-from cotenant.wire.http1 import Body, Head
+from cotenant.wire.http1 import Body, Head, refuse_encoded
 from cotenant.wire.json_values import COUNT_LIMIT, count, error_text, json_object, short
 from cotenant.wire.speech import Finished, parse_content_type
 from cotenant.wire.sse import SseDecoder, SseEvent
@@ -62,10 +62,12 @@ class CompletionDecoder:
 
     A chunk with non-empty `choices` is a token event even if its text is empty (partial UTF-8, a server
     without a tokenizer). It holds as many tokens as the running usage grew by, without one as many as it has
-    token ids, else 1. Raises ServiceError("protocol") for an answer that is no event stream.
+    token ids, else 1. Raises ServiceError("protocol") for an answer that is no event stream, or
+    a compressed one.
     """
 
     def __init__(self, head: Head) -> None:
+        refuse_encoded(head)
         content_type, _ = parse_content_type(head.headers.get("content-type", ""))
         if content_type != "text/event-stream":
             raise ServiceError(

@@ -56,6 +56,7 @@ class Http1Client:
         fields = [
             ("Host", host),
             ("Connection", "close"),
+            ("Accept-Encoding", "identity"),
             *headers.items(),
             ("Content-Length", str(len(body))),
         ]
@@ -107,6 +108,17 @@ class Http1Client:
             self._ended = True
             return [End()]
         return []  # 1xx
+
+
+def refuse_encoded(head: Head) -> None:
+    """Raises ServiceError("protocol") for a compressed body: its bytes arrive when a compressor lets go."""
+    encoding = head.headers.get("content-encoding", "").strip()
+    if encoding.lower() not in ("", "identity"):
+        raise ServiceError(
+            "protocol",
+            f"the answer has Content-Encoding {encoding[:40]}, though only identity was asked for; switch "
+            "the server's compression off",
+        )
 
 
 def status_kind(status: int) -> str | None:

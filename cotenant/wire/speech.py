@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.errors import ServiceError
-from cotenant.wire.http1 import Body, Head
+from cotenant.wire.http1 import Body, Head, refuse_encoded
 from cotenant.wire.json_values import error_text, json_object
 from cotenant.wire.pcm import BYTES_PER_SAMPLE, PcmDecoder, is_rate
 from cotenant.wire.sse import SseDecoder, SseEvent
@@ -54,10 +54,11 @@ class SpeechDecoder:
     """Events of one speech response, in order.
 
     `rate_hz` and `sample_format` are what the response tells, else the given ones; final once samples came.
-    Raises ServiceError("protocol") for a content type that cannot be played.
+    Raises ServiceError("protocol") for a content type that cannot be played, and for a compressed answer.
     """
 
     def __init__(self, head: Head, *, rate_hz: int | None, sample_format: str | None) -> None:
+        refuse_encoded(head)
         content_type, parameters = parse_content_type(head.headers.get("content-type", ""))
         told = parameters.get("rate") or next(
             (head.headers[h] for h in _RATE_HEADERS if h in head.headers), ""

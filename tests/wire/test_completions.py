@@ -101,3 +101,10 @@ def test_json_nested_too_deeply(deep: bytes) -> None:
     (event,) = feed(b"data: " + deep + b"\n\n")
     assert isinstance(event, ServiceError)
     assert event.kind == "protocol"
+
+
+def test_a_compressed_answer_is_a_protocol_error() -> None:
+    headers = {**SSE.headers, "content-encoding": "gzip"}
+    with pytest.raises(ServiceError, match="Content-Encoding gzip") as caught:
+        CompletionDecoder(Head(status=200, headers=headers, chunked=True))
+    assert caught.value.kind == "protocol"

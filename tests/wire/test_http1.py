@@ -38,6 +38,7 @@ def test_the_request_is_what_was_asked_for() -> None:
     assert fields == {
         b"host": b"host:8",
         b"connection": b"close",
+        b"accept-encoding": b"identity",
         b"x-request-id": b"r-7",
         b"content-length": b"2",
     }

@@ -194,3 +194,21 @@ def test_an_event_that_tells_nonsense(data: bytes) -> None:
     )
     assert isinstance(event, ServiceError)
     assert event.kind == "protocol"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "Deflate", "identity, gzip"])
+def test_a_compressed_answer_is_a_protocol_error(encoding: str) -> None:
+    head = Head(status=200, headers={"content-type": "audio/pcm", "content-encoding": encoding}, chunked=True)
+    with pytest.raises(ServiceError, match="Content-Encoding") as caught:
+        SpeechDecoder(head, rate_hz=24_000, sample_format=None)
+    assert caught.value.kind == "protocol"
+
+
+def test_an_answer_that_is_as_it_is_may_say_so() -> None:
+    headers = {"content-type": "audio/pcm", "content-encoding": "Identity"}
+    decoder = SpeechDecoder(
+        Head(status=200, headers=headers, chunked=True), rate_hz=8_000, sample_format=None
+    )
+    (event,) = decoder.feed(Body(data=b"\0\0", closes=True, after_bytes=0))
+    assert isinstance(event, Audio)
+    assert event.samples == 1
