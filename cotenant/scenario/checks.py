@@ -3,18 +3,21 @@
 On plain data, because they are told together with the errors of single fields: there is no model then.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from cotenant.scenario.schema import GATE_PROFILES, PROTOCOLS, SHAPES
+from cotenant.scenario.schema import CONTEXT_TOKENS, GATE_PROFILES, PROTOCOLS, SHAPES
 from cotenant.scenario.values import AUTO, limit
-from cotenant.scenario.vllm import prompt_checks, vllm_checks
+from cotenant.scenario.vllm import prompt_checks, tokens, vllm_checks
 from cotenant.scenario.yaml_text import Path
 
 Found = tuple[Path, str]
 
+SUGGESTIONS: Final = 20
+_CHOICES: Final = 40
 _GATE_RE: Final = re.compile(r"\s*[A-Za-z0-9_.-]+\s*(?:<=|>=|<|>)\s*([^\s<>=].*)")
 TENANT_OF_LOAD: Final = {"voices": "speech", "faces": "face", "completions": "completions"}
 _ENGINES_OF_FIELD: Final = {
@@ -29,13 +32,17 @@ _ENGINES_OF_FIELD: Final = {
 }
 
 
-def nearest(word: object, choices: Iterable[str]) -> str:
-    """`did you mean 'voices'? (a, b, voices)`, or the choices alone where none is near."""
-    known = list(choices)
+def nearest(word: object, choices: Iterable[str], *, number: int = 0) -> str:
+    """`did you mean 'voices'? (a, b, voices)`, or the choices alone where none is near.
+
+    `number` of the same kind were told before: from SUGGESTIONS on none is searched, for that takes long.
+    """
+    known = list(itertools.islice(choices, _CHOICES + 1))
     if not known:
         return "there are none to choose from; add one"
-    close = get_close_matches(str(word), known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}? ({', '.join(known)})" if close else f"use one of: {', '.join(known)}"
+    shown = ", ".join(known[:_CHOICES]) + (", ..." if len(known) > _CHOICES else "")
+    close = get_close_matches(str(word)[:64], known, n=1, cutoff=0.6) if number < SUGGESTIONS else []
+    return f"did you mean {close[0]!r}? ({shown})" if close else f"use one of: {shown}"
 
 
 def cross_checks(data: Mapping[str, Any]) -> Iterator[Found]:
@@ -44,8 +51,8 @@ def cross_checks(data: Mapping[str, Any]) -> Iterator[Found]:
     for name, tenant in tenants.items():
         for path, message in _tenant(tenant, data.get("sharing")):
             yield ("tenants", name, *path), message
-    for name, load in loads.items():
-        for path, message in _load(load, tenants, loads):
+    for number, (name, load) in enumerate(loads.items()):
+        for path, message in _load(load, tenants, loads, number):
             yield ("load", name, *path), message
     yield from _stages(data, loads)
     yield from _gates(data)
@@ -105,19 +112,22 @@ def _tenant_words(tenant: Mapping[str, Any], kind: object) -> Iterator[Found]:
 
 
 def _load(
-    load: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]], loads: Mapping[str, Mapping[str, Any]]
+    load: Mapping[str, Any],
+    tenants: Mapping[str, Mapping[str, Any]],
+    loads: Mapping[str, Mapping[str, Any]],
+    number: int,
 ) -> Iterator[Found]:
     kind, tenant = load.get("kind"), load.get("tenant")
     wanted = TENANT_OF_LOAD.get(str(kind))
     if isinstance(tenant, str):
         if tenant not in tenants:
-            yield ("tenant",), f"there is no tenant {tenant!r}; {nearest(tenant, tenants)}"
+            yield ("tenant",), f"there is no tenant {tenant!r}; {nearest(tenant, tenants, number=number)}"
         elif wanted and (found := tenants[tenant].get("kind")) in TENANT_OF_LOAD.values() and found != wanted:
             fitting = [name for name, other in tenants.items() if other.get("kind") == wanted]
             right = f"use {' or '.join(fitting)}" if fitting else f"add a tenant of kind: {wanted}"
             yield ("tenant",), f"{kind} need a tenant of kind {wanted}, and {tenant!r} is {found}; {right}"
     if kind == "faces":
-        yield from _follows(load, loads)
+        yield from _follows(load, loads, number)
     if kind == "completions":
         yield from _completions(load, tenants.get(str(tenant), {}))
     if kind == "voices" and load.get("text") in ([], ""):
@@ -128,18 +138,16 @@ def _load(
                 yield ("text", index), "this sentence is empty; write one, or remove it"
 
 
-def _follows(load: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]]) -> Iterator[Found]:
+def _follows(load: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]], number: int) -> Iterator[Found]:
     follows = load.get("follows")
     if not isinstance(follows, str):
         return
     voices = [name for name, other in loads.items() if other.get("kind") == "voices"]
     if follows not in loads:
-        yield ("follows",), f"there is no load {follows!r}; {nearest(follows, voices)}"
+        yield ("follows",), f"there is no load {follows!r}; {nearest(follows, voices, number=number)}"
     elif follows not in voices:
-        yield (
-            ("follows",),
-            f"faces follow voices, and {follows!r} is not of that kind; {nearest(follows, voices)}",
-        )
+        known = nearest(follows, voices, number=number)
+        yield ("follows",), f"faces follow voices, and {follows!r} is not of that kind; {known}"
     else:
         heads, listeners = load.get("listeners", 1), loads[follows].get("listeners")
         if isinstance(heads, int) and isinstance(listeners, int) and heads > listeners > 0:
@@ -152,6 +160,14 @@ def _follows(load: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]]) ->
 def _completions(load: Mapping[str, Any], tenant: Mapping[str, Any]) -> Iterator[Found]:
     for message in prompt_checks(tenant, load):
         yield ("prompt",), message
+    prompt, output = tokens(load.get("prompt")), tokens(load.get("output", 400))
+    context = CONTEXT_TOKENS.get(str(tenant.get("shape"))) if tenant.get("engine") == "builtin" else None
+    if context is not None and prompt is not None and output is not None and prompt + output > context:
+        yield (
+            ("prompt",),
+            f"a prompt of {prompt} tokens and an output of {output} are longer than the {context} that the "
+            f"built-in {tenant.get('shape')} holds; shorten them, or take a larger shape",
+        )
     mode, rate = load.get("mode", "alive"), load.get("rate")
     if mode == "rate" and rate is None:
         yield (), "mode: rate needs how many requests are sent; add rate: 0.5/s"
@@ -183,18 +199,18 @@ def _stages(data: Mapping[str, Any], loads: Mapping[str, Mapping[str, Any]]) -> 
                     f"stages[{baseline}] is the baseline already; keep baseline: true on one stage",
                 )
             baseline = index if baseline is None else baseline
-        for path, message in _stage_loads(stage.get("load"), loads):
+        for path, message in _stage_loads(stage.get("load"), loads, index):
             yield ("stages", index, "load", *path), message
 
 
-def _stage_loads(names: object, loads: Mapping[str, Mapping[str, Any]]) -> Iterator[Found]:
+def _stage_loads(names: object, loads: Mapping[str, Mapping[str, Any]], stage: int) -> Iterator[Found]:
     if not isinstance(names, list):
         return
     for index, name in enumerate(names):
         if not isinstance(name, str):
             continue
         if name not in loads:
-            yield (index,), f"there is no load {name!r}; {nearest(name, loads)}"
+            yield (index,), f"there is no load {name!r}; {nearest(name, loads, number=stage + index)}"
             continue
         if name in names[:index]:
             yield (index,), f"{name!r} stands here twice; keep one"
@@ -212,22 +228,23 @@ def _gates(data: Mapping[str, Any]) -> Iterator[Found]:
     names = [s.get("name") for s in stages if isinstance(s, Mapping)] if isinstance(stages, list) else []
     for index, gate in enumerate(gates if isinstance(gates, list) else []):
         if isinstance(gate, str) and gate not in GATE_PROFILES:
-            for message in _gate_text(gate):
+            for message in _gate_text(gate, index):
                 yield ("gate", index), message
         wanted = gate.get("stages") if isinstance(gate, Mapping) else None
         for position, name in enumerate(wanted if isinstance(wanted, list) else []):
             if name not in names:
                 yield (
                     ("gate", index, "stages", position),
-                    f"there is no stage {name!r}; {nearest(name, [str(n) for n in names])}",
+                    f"there is no stage {name!r}; {nearest(name, map(str, names), number=index + position)}",
                 )
 
 
-def _gate_text(gate: str) -> Iterator[str]:
+def _gate_text(gate: str, number: int) -> Iterator[str]:
     match = _GATE_RE.fullmatch(gate)
     if match is None:
         example = "or write a limit, as in 'speech.ttfa_ms.p95 <= 500ms'"
-        yield f"there is no gate profile {gate[:60]!r}; {nearest(gate, GATE_PROFILES)}, {example}"
+        known = nearest(gate, GATE_PROFILES, number=number)
+        yield f"there is no gate profile {gate[:60]!r}; {known}, {example}"
         return
     try:
         limit(match[1])

@@ -35,18 +35,16 @@ _KINDS_OF_VALUE: Final = {
 def explain(error: ValidationError, data: Mapping[str, Any]) -> list[Found]:
     """One (path, message) for each error, in the order of the fields; paths without pydantic's union tags."""
     found = []
-    for item in error.errors(include_url=False):
-        path = _file_path(item["loc"], data)
-        found.append(
-            (path, _message(item["type"], item["msg"], item["input"], item.get("ctx", {}), path, data))
-        )
+    for number, item in enumerate(error.errors(include_url=False)):
+        path, context = _file_path(item["loc"], data), {"number": number, **item.get("ctx", {})}
+        found.append((path, _message(item["type"], item["msg"], item["input"], context, path, data)))
     return found
 
 
 def _file_path(loc: Path, data: Mapping[str, Any]) -> Path:
     """Drops the tag of a union (the load's kind, text or gate), and [key] after a mapping's key."""
     path = tuple(part for part in loc if part != "[key]")
-    return (*path[:2], *path[3:]) if path[0] in ("load", "gate") and len(path) > 2 else path
+    return (*path[:2], *path[3:]) if path[:1] in (("load",), ("gate",)) and len(path) > 2 else path
 
 
 def _message(kind: str, text: str, value: object, context: Mapping[str, Any], path: Path, data: Any) -> str:
@@ -57,15 +55,16 @@ def _message(kind: str, text: str, value: object, context: Mapping[str, Any], pa
         model = _model_at(path[:-1], data)
         keys = [str(field.alias or name) for name, field in model.model_fields.items()] if model else []
         keys += ["extends"] if model is schema.Scenario else []
-        return f"unknown key; {nearest(path[-1], keys)}"
+        return f"unknown key; {nearest(path[-1], keys, number=context['number'])}"
     if kind == "missing":
         return "it is missing; add it"
     if kind == "literal_error":
-        return f"{shown} is not known; {nearest(value, _choices(str(context.get('expected', ''))))}"
+        choices = _choices(str(context.get("expected", "")))
+        return f"{shown} is not known; {nearest(value, choices, number=context['number'])}"
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         given = value.get("kind") if isinstance(value, Mapping) else None
         wrong = f"the kind {given!r} is not known" if given is not None else "it has no kind"
-        return f"{wrong}; {nearest(given, _LOADS)}"
+        return f"{wrong}; {nearest(given, _LOADS, number=context['number'])}"
     if kind == "too_short":
         return "it is empty; there must be at least one"
     if kind == "string_pattern_mismatch":

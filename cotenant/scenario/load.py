@@ -10,6 +10,7 @@ from cotenant.resources import data_dir
 from cotenant.scenario import merge, yaml_text
 from cotenant.scenario.checks import nearest
 from cotenant.scenario.parse import checked, dump, parse
+from cotenant.scenario.plain import encodable
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.values import NAME_RE
 from cotenant.scenario.vllm import is_path
@@ -42,6 +43,8 @@ def find(name_or_path: str, *, folder: Path | None = None) -> Path:
 
     A word without a slash or .yaml is a packaged name first. Raises UserError where there is neither.
     """
+    if "\0" in name_or_path or not encodable(name_or_path):
+        raise UserError(f"{name_or_path[:60]!r} is no name of a file; give a packaged name or a path")
     path = (folder or Path()) / _expanded(name_or_path)
     if NAME_RE.fullmatch(name_or_path) and not name_or_path.endswith(_SUFFIXES):
         if name_or_path in packaged_names():

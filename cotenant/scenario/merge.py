@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cotenant.scenario.yaml_text import Document, Path, Problem, parse_yaml, path_text
 
-_STEP_RE: Final = re.compile(r"\.?([A-Za-z0-9_-]+)|\[(\d{1,4})\]")
+_STEP_RE: Final = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([0-9]{1,4})\]")
 _OWN_KEYS: Final = ("name", "about", "extends")
 
 

@@ -9,11 +9,19 @@ from pydantic import ValidationError
 from cotenant.errors import UserError
 from cotenant.scenario.checks import cross_checks
 from cotenant.scenario.explain import explain
+from cotenant.scenario.plain import value_checks
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.yaml_text import Path, Problem
 
 HIDDEN: Final = "(hidden)"
-_SECRET_RE: Final = re.compile(r"key|token(?!s|iz)|secret|passw|credential|auth", re.IGNORECASE)
+# Errors that are told one by one: who reads more of them begins at the top anyway.
+_LINES: Final = 200
+# vLLM's `pass_config` is about a compiler's passes.
+_SECRET_RE: Final = re.compile(
+    r"key|token(?!s|iz)|secret|pass(?!_config|es)|pwd|credential|auth|bearer|://[^/\s]*@", re.IGNORECASE
+)
+_OPTION_RE: Final = re.compile(r"-{0,2}[A-Za-z0-9_.-]+")
+_QUERY_RE: Final = re.compile(r"([?&;#])([^?&;#=]+)=[^&;#]*")
 
 
 def parse(data: Any) -> Scenario:
@@ -30,10 +38,14 @@ def dump(scenario: Scenario) -> dict[str, Any]:
 def public_dump(scenario: Scenario) -> dict[str, Any]:
     """`dump` as it may be written to disk: values that look like secrets by their names are `(hidden)`.
 
-    Covers a tenant's `env`, `extra` and the options in its `command` and `vllm`. It parses still.
+    Covers a tenant's `env`, `extra`, the queries of its addresses and the arguments in its `command` and
+    `vllm`. It parses still.
     """
     plain = dump(scenario)
     for tenant in plain["tenants"].values():
+        if "url" in tenant:
+            tenant["url"] = hide_query(tenant["url"])
+        tenant["ready"]["path"] = hide_query(tenant["ready"]["path"])
         tenant["env"] = hide_secrets(tenant["env"])
         tenant["extra"] = hide_secrets(tenant["extra"])
         if "command" in tenant:
@@ -51,7 +63,7 @@ def checked(data: Any, places: Mapping[Path, str], problems: Sequence[Problem], 
         if not told:
             told = [Problem(path=(), message=_not_a_mapping(data), where=places.get(()))]
     else:
-        found = list(cross_checks(data))
+        found = [*value_checks(data), *cross_checks(data)]
         try:
             scenario = Scenario.model_validate(data)
         except ValidationError as error:
@@ -63,7 +75,9 @@ def checked(data: Any, places: Mapping[Path, str], problems: Sequence[Problem], 
     if told or scenario is None:
         lines = list(dict.fromkeys(problem.text() for problem in told))
         count = "one error" if len(lines) == 1 else f"{len(lines)} errors"
-        raise UserError(f"{title} has {count}:\n" + "\n".join(f"  {line}" for line in lines))
+        more = [f"and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
+        text = f"{title} has {count}:\n" + "\n".join(f"  {line}" for line in (*lines[:_LINES], *more))
+        raise UserError(text.encode(errors="backslashreplace").decode())
     return scenario
 
 
@@ -88,15 +102,33 @@ def hide_secrets(value: Any) -> Any:
 
 
 def hide_options(command: Sequence[str]) -> list[str]:
-    """`--api-key X` and `--api-key=X` without X."""
+    """Arguments without what may be a secret: one that looks like it, and whatever follows one.
+
+    `--api-key X` and `--api-key=X` lose X, `-kX` too; `sh -c "serve --api-key X"` loses all of the text.
+    Rather too much than too little: who follows a switch like `--no-auth` is hidden as well.
+    """
     hidden: list[str] = []
+    follows = False
     for argument in command:
         option, sign, _ = argument.partition("=")
-        before = hidden[-1] if hidden else ""
-        if before.startswith("-") and "=" not in before and _SECRET_RE.search(before) and argument[:1] != "-":
-            hidden.append(HIDDEN)
-        elif sign and _SECRET_RE.search(option):
+        named = _OPTION_RE.fullmatch(option) is not None
+        before, follows = follows, False
+        if argument.startswith("-k"):
+            hidden.append("-k" + (HIDDEN if argument != "-k" else ""))
+            follows = argument == "-k"
+        elif not _SECRET_RE.search(argument):
+            hidden.append(HIDDEN if before else argument)
+        elif sign and named:
             hidden.append(f"{option}={HIDDEN}")
         else:
-            hidden.append(argument)
+            option_alone = named and argument.startswith("-") and (not before or argument.startswith("--"))
+            hidden.append(argument if option_alone else HIDDEN)
+            follows = True
     return hidden
+
+
+def hide_query(url: str) -> str:
+    """An address without the values of its query that look like secrets by their names."""
+    return _QUERY_RE.sub(
+        lambda pair: f"{pair[1]}{pair[2]}={HIDDEN}" if _SECRET_RE.search(pair[2]) else pair[0], url
+    )

@@ -15,6 +15,7 @@ from cotenant.scenario.values import (
     DurationNsOrAuto,
     EnvName,
     Limit,
+    LoadName,
     Name,
     PositiveNs,
     PositiveNsOrAuto,
@@ -41,6 +42,8 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "face": ("tiny", "ditto"),
     "completions": ("tiny", "llm-8b", "llm-30b-a3b"),
 }
+# Tokens of prompt and output together that each built-in LLM holds.
+CONTEXT_TOKENS: Final = {"tiny": 8_704, "llm-8b": 40_960, "llm-30b-a3b": 40_960}
 
 
 class _Model(BaseModel):
@@ -198,7 +201,7 @@ class Scenario(_Model):
     lookahead_ns: DurationNs = Field(400_000_000, alias="lookahead")
     player: Player = Field(default_factory=lambda: Player.model_validate({}))
     tenants: Annotated[dict[Name, Tenant], Field(min_length=1)]
-    load: Annotated[dict[Name, Load], Field(min_length=1)]
+    load: Annotated[dict[LoadName, Load], Field(min_length=1)]
     stages: Annotated[list[Stage], Field(min_length=1)]
     timing: Timing = Field(default_factory=lambda: Timing.model_validate({}))
     gate: list[GateItem] = Field(default_factory=_default_gates)

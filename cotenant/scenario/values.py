@@ -20,7 +20,8 @@ NAME_RE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 LIMIT_RE: Final = re.compile(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?\s*(ns|us|ms|s|m|h|%|k|Ki|M|Mi|G|Gi|/ms|/s|/m|/h)?"
 )
-_DEVICE_RE: Final = re.compile(r"auto|cpu|cuda:\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,64}")
+_DEVICE_RE: Final = re.compile(r"auto|cpu|cuda:[0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,64}")
+_URL_RE: Final = re.compile(r"[!-~]*")
 _ENV_RE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -31,6 +32,8 @@ def _shown(value: object) -> str:
 
 def _duration(value: object) -> int:
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is no number; write a number and a unit, as in 400ms or 20m")
         raise ValueError(f"{_shown(value)} has no unit; write {value}s or {value}ms")
     if not isinstance(value, str):
         raise ValueError(f"{_shown(value)} is not a duration; write a number and a unit, as in 400ms or 20m")
@@ -118,6 +121,14 @@ def _name(value: str) -> str:
     return value
 
 
+def _load_name(value: str) -> str:
+    if "." in value:
+        raise ValueError(
+            f"{_shown(value)} has a dot, which separates the parts of a gate's metric; use _ or -"
+        )
+    return _name(value)
+
+
 def _stage_name(value: str) -> str:
     if value == "warm" or value.startswith("solo:"):
         raise ValueError(f"{_shown(value)} is a phase of every run; give the stage another name")
@@ -131,6 +142,11 @@ def _device(value: str) -> str:
 
 
 def _url(value: str) -> str:
+    if _URL_RE.fullmatch(value) is None:
+        raise ValueError(
+            f"{_shown(value)} has a character that no address may have (a space, a line end, none of "
+            "ASCII); write it as http://127.0.0.1:8091, others as %20"
+        )
     try:
         parts = urlsplit(value)
         port = parts.port
@@ -185,6 +201,7 @@ Count = Annotated[int, PlainValidator(whole(1, 10_000))]
 CountOrAuto = Annotated[int | Auto, _or_auto(whole(1, 10_000))]
 Seed = Annotated[int, PlainValidator(whole(0, 2**31 - 1))]
 Name = Annotated[StrictStr, AfterValidator(_name)]
+LoadName = Annotated[StrictStr, AfterValidator(_load_name)]
 StageName = Annotated[StrictStr, AfterValidator(_stage_name)]
 Device = Annotated[StrictStr, AfterValidator(_device)]
 Url = Annotated[StrictStr, AfterValidator(_url)]

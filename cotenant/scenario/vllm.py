@@ -119,10 +119,10 @@ def vllm_checks(tenant: Mapping[str, Any]) -> Iterator[Found]:
 def prompt_checks(tenant: Mapping[str, Any], load: Mapping[str, Any]) -> Iterator[str]:
     """Why a load's requests are longer than what the vLLM takes."""
     block = tenant.get("vllm")
-    prompt, output = _tokens(load.get("prompt")), _tokens(load.get("output", 400))
+    prompt, output = tokens(load.get("prompt")), tokens(load.get("output", 400))
     if not isinstance(block, Mapping) or prompt is None or output is None:
         return
-    limit = _tokens(block.get("max_model_len"))
+    limit = tokens(block.get("max_model_len"))
     shape = MODEL_SHAPES.get(str(block.get("model")))
     if limit is None and shape is not None:
         limit = shape.max_tokens
@@ -155,7 +155,7 @@ def _choices(block: Mapping[str, Any]) -> Iterator[Found]:
         )
     elif model in MODEL_SHAPES and block.get("load_format") not in (None, "dummy"):
         yield ("load_format",), f"{model} has no weights to load; remove load_format, or write dummy"
-    length = _tokens(block.get("max_model_len"))
+    length = tokens(block.get("max_model_len"))
     if model in MODEL_SHAPES and length is not None and length > MODEL_SHAPES[model].max_tokens:
         yield (
             ("max_model_len",),
@@ -166,7 +166,7 @@ def _choices(block: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def _sizes(block: Mapping[str, Any]) -> Iterator[Found]:
-    batched, seqs = _tokens(block.get("max_num_batched_tokens")), _tokens(block.get("max_num_seqs"))
+    batched, seqs = tokens(block.get("max_num_batched_tokens")), tokens(block.get("max_num_seqs"))
     if batched is not None and seqs is not None and batched < seqs:
         yield (
             ("max_num_seqs",),
@@ -196,7 +196,7 @@ def _arguments(block: Mapping[str, Any]) -> Iterator[Found]:
                 yield ("extra_args", index), f"{name} is written in the {_FIELD_OF_FLAG[name]}; move it there"
 
 
-def _tokens(value: object) -> int | None:
+def tokens(value: object) -> int | None:
     """The number of a size that may still be text; None where it is none (told elsewhere) or is not given."""
     if isinstance(value, str):
         try:

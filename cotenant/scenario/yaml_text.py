@@ -24,6 +24,8 @@ Path = tuple[str | int, ...]
 
 MAX_BYTES: Final = 1_000_000
 _MAX_DEPTH: Final = 40
+# Beyond what any field takes; integers of thousands of digits could not even be shown.
+_MOST: Final = 10**300
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"
 _PLAIN_TAGS: Final = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null"))
 
@@ -147,10 +149,13 @@ class _Builder:
         if tag not in _PLAIN_TAGS or tag == _TEXT_TAG:
             return event.value
         try:
-            return self.loader.construct_object(
+            value = self.loader.construct_object(
                 ScalarNode(tag, event.value, event.start_mark, event.end_mark)
             )
-        except (ValueError, LookupError):
+            if isinstance(value, int) and abs(value) > _MOST:
+                raise ValueError("no number of a scenario")
+            return value
+        except (ValueError, LookupError, OverflowError):
             self.problem(path, f"{event.value[:40]!r} cannot be read as a value; quote it", event.start_mark)
             return event.value
 

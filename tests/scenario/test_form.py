@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cotenant.errors import UserError
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
-from cotenant.scenario.parse import HIDDEN, dump, parse, public_dump
+from cotenant.scenario.parse import HIDDEN, dump, hide_options, parse, public_dump
 from cotenant.scenario.yaml_text import parse_yaml
 
 names = st.text(alphabet=string.ascii_letters + string.digits + "._-", min_size=1, max_size=64).filter(
@@ -48,7 +48,11 @@ completions = st.fixed_dictionaries(
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> dict[str, Any]:
-    loads = draw(st.dictionaries(names, voices | completions, min_size=1, max_size=4))
+    loads = draw(
+        st.dictionaries(
+            names.filter(lambda name: "." not in name), voices | completions, min_size=1, max_size=4
+        )
+    )
     stage_names = draw(st.lists(names, min_size=1, max_size=4, unique=True))
     return {
         "name": draw(names),
@@ -167,6 +171,43 @@ def test_what_is_written_to_disk_holds_no_secret() -> None:
     assert llm["extra"]["max_tokens"] == 5
     assert parse(public).tenants.keys() == scenario.tenants.keys()
     assert "s3cret" in str(dump(scenario))
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["sh", "-c", "serve --api-key s3cret"], ["sh", "-c", HIDDEN]),
+        (["a", "-H", "Authorization: Bearer s3cret", "b"], ["a", "-H", HIDDEN, HIDDEN]),
+        (["a", "--api-key", "-s3cret", "b"], ["a", "--api-key", HIDDEN, "b"]),
+        (["a", "--auth", "--api-key", "s3cret", "b"], ["a", "--auth", "--api-key", HIDDEN, "b"]),
+        (["a", "-ks3cret", "-k", "s3cret", "b"], ["a", f"-k{HIDDEN}", "-k", HIDDEN, "b"]),
+        (["env", "PASS=s3cret", "DB_PWD=s3cret", "b"], ["env", f"PASS={HIDDEN}", f"DB_PWD={HIDDEN}", "b"]),
+        (["--header=X-Auth: s3cret", "b=1"], [f"--header={HIDDEN}", "b=1"]),
+        (["a", "http://me:s3cret@host/"], ["a", HIDDEN]),
+        (
+            ["vllm", "--max-tokens", "5", "--tokenizer", "b"],
+            ["vllm", "--max-tokens", "5", "--tokenizer", "b"],
+        ),
+    ],
+)
+def test_secrets_in_arguments(command: list[str], shown: list[str]) -> None:
+    assert hide_options(command) == shown
+
+
+def test_secrets_in_addresses_and_variables() -> None:
+    scenario = load(
+        "llm-decode",
+        [
+            "tenants.llm.engine=attach",
+            "tenants.llm.url=http://127.0.0.1:8000/x?api_key=s3cret&n=1;pwd=s3cret",
+            "tenants.tts.env={PASS: s3cret, DB_PWD: s3cret, OTHER: '1'}",
+        ],
+    )
+    public = public_dump(scenario)
+    assert "s3cret" not in str(public)
+    assert public["tenants"]["llm"]["url"] == f"http://127.0.0.1:8000/x?api_key={HIDDEN}&n=1;pwd={HIDDEN}"
+    assert public["tenants"]["tts"]["env"]["OTHER"] == "1"
+    parse(public)
 
 
 def test_the_data_folder_is_found_and_others_are_not(tmp_path: Path) -> None:

@@ -39,9 +39,7 @@ def block_of(found: Scenario) -> Vllm:
 
 
 def test_sizes_have_units_and_survive_the_dump() -> None:
-    given = scenario(
-        launched(kv_cache_memory_bytes="20Gi", max_model_len="32k", model="a/b"), prompt=8
-    )
+    given = scenario(launched(kv_cache_memory_bytes="20Gi", max_model_len="32k", model="a/b"), prompt=8)
     assert (block_of(given).kv_cache_memory_bytes, block_of(given).max_model_len) == (20 * GIB, 32_000)
     assert parse(dump(given)) == given
     assert given.tenants["llm"].url is None  # a free port is taken
