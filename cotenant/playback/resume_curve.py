@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.playback.arrivals import Int64Array
+from cotenant.playback.arrivals import PLUS_INF_NS, Int64Array
 from cotenant.playback.blocks import Block, Records
-from cotenant.playback.options import CLEAN_STALL_NS, COUNTED_SILENCE_NS
+from cotenant.playback.options import CLEAN_STALL_NS, COUNTED_SILENCE_NS, Start
 from cotenant.playback.thresholds import Thresholds
 
 
@@ -51,3 +51,21 @@ def resume_curve(block: Block, records: Records) -> ResumeCurve:
         latest=latest,
         counted=Thresholds.of(owner[counts], above, block.first.size),
     )
+
+
+def least_lookahead(block: Block, start: Start, delay: Int64Array) -> Int64Array:
+    """Per stream the least lookahead with which playback starts `delay` or more after the first arrival.
+
+    PLUS_INF_NS where a truncated stream would not start at all then.
+    """
+    longest = block.limit_ns - block.first_ns
+    if start == "delay":
+        return np.where(block.truncated & (delay > longest), PLUS_INF_NS, np.maximum(delay, 0))
+    span = block.arrival[block.stop - 1] - block.first_ns
+    lift = np.cumsum(span + 1) - span - 1
+    lifted = block.arrival + block.per_row(lift - block.first_ns)
+    row = np.searchsorted(lifted, lift + np.clip(delay, 0, span + 1))
+    row = np.clip(row, block.first, block.stop)
+    before = block.ends[np.maximum(row - 1, 0)] - block.base
+    value = np.where(row == block.first, 0, before + 1)
+    return np.where((row == block.stop) & (block.truncated | (delay > longest)), PLUS_INF_NS, value)

@@ -12,7 +12,7 @@ from cotenant.playback.drop_curve import drop_curve
 from cotenant.playback.fleet import play_fleet, starts_of
 from cotenant.playback.options import CLEAN_STALL_NS, AfterUnderrun, PlayerOptions, Start
 from cotenant.playback.refill_curve import refill_stalls
-from cotenant.playback.resume_curve import latest_need, resume_curve
+from cotenant.playback.resume_curve import latest_need, least_lookahead, resume_curve
 from cotenant.playback.slowness import slower_than_real_time
 from cotenant.playback.weighted import nearest_rank
 
@@ -25,11 +25,15 @@ _MANY_PAIRS: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
-    """One policy, a value a lookahead: clean streams, underruns and stall over all streams that played."""
+    """One policy, a value a lookahead: clean streams, underruns and stall over all streams that played.
+
+    `clean_by_group` [lookahead, group]: the clean ones of each group, where groups were asked for.
+    """
 
     clean: Int64Array
     underruns: Int64Array
     stall_total_ns: Int64Array
+    clean_by_group: Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,12 +79,13 @@ def what_if(
     *,
     lookaheads_ns: Int64Array | None = None,
     policies: Sequence[AfterUnderrun] = POLICIES,
+    groups: Int64Array | None = None,
 ) -> WhatIf:
     """Play a run at every lookahead (rising) under each policy; `options` is the rest of the player.
 
-    `refill` waits for the lookahead unless `options.refill_ns` is set. `due_ns`: a value a stream. With a
-    quantum or resync each lookahead is played by itself: give few of them. Raises ValueError where sizes do
-    not match.
+    `refill` waits for the lookahead unless `options.refill_ns` is set. `due_ns`: a value a stream, as
+    `groups` (numbers from 0 by which clean streams are counted apart). With a quantum or resync each
+    lookahead is played by itself: give few of them. Raises ValueError where sizes do not match.
     """
     grid = (
         default_lookaheads(arrivals.streams)
@@ -90,7 +95,9 @@ def what_if(
     due = as_int64(due_ns, "due_ns")
     if due.size != arrivals.streams or (np.diff(grid) <= 0).any() or (grid < 0).any():
         raise ValueError("every stream needs a due time, and lookaheads must rise from 0 or more")
-    run = _Run(arrivals, options, grid, policies)
+    if groups is not None and groups.size != arrivals.streams:
+        raise ValueError("every stream needs a group")
+    run = _Run(arrivals, options, grid, policies, groups)
     for block in blocks_of(arrivals):
         run.add(block)
     if run.by_playing:
@@ -102,7 +109,10 @@ def what_if(
         start=options.start,
         after_underrun=options.after_underrun,
         lookahead_ns=grid,
-        curves={policy: Curve(**sums) for policy, sums in run.sums.items()},
+        curves={
+            policy: Curve(**sums, clean_by_group=run.clean[policy], clean=run.clean[policy].sum(axis=1))
+            for policy, sums in run.sums.items()
+        },
         playback_p50_ns=p50,
         playback_p95_ns=p95,
         clean_lookahead_ns=run.own_clean(),
@@ -135,29 +145,16 @@ def _quantile(start_ns: Int64Array, due: Int64Array, percent: int) -> Int64Array
     return values
 
 
-def least_lookahead(block: Block, start: Start, delay: Int64Array) -> Int64Array:
-    """Per stream the least lookahead with which playback starts `delay` or more after the first arrival.
-
-    PLUS_INF_NS where a truncated stream would not start at all then.
-    """
-    longest = block.limit_ns - block.first_ns
-    if start == "delay":
-        return np.where(block.truncated & (delay > longest), PLUS_INF_NS, np.maximum(delay, 0))
-    span = block.arrival[block.stop - 1] - block.first_ns
-    lift = np.cumsum(span + 1) - span - 1
-    lifted = block.arrival + block.per_row(lift - block.first_ns)
-    row = np.searchsorted(lifted, lift + np.clip(delay, 0, span + 1))
-    row = np.clip(row, block.first, block.stop)
-    before = block.ends[np.maximum(row - 1, 0)] - block.base
-    value = np.where(row == block.first, 0, before + 1)
-    return np.where((row == block.stop) & (block.truncated | (delay > longest)), PLUS_INF_NS, value)
-
-
 class _Run:
     """Sums over blocks: a matrix of starts, and for each policy what the streams that stall add up to."""
 
     def __init__(
-        self, arrivals: Arrivals, options: PlayerOptions, grid: Int64Array, policies: Sequence[AfterUnderrun]
+        self,
+        arrivals: Arrivals,
+        options: PlayerOptions,
+        grid: Int64Array,
+        policies: Sequence[AfterUnderrun],
+        groups: Int64Array | None,
     ) -> None:
         self.arrivals, self.options, self.grid = arrivals, options, grid
         self.by_playing = options.quantum_ns > 0 or options.resync_after_ns is not None
@@ -166,7 +163,10 @@ class _Run:
             np.full(arrivals.streams, PLUS_INF_NS, np.int64) for _ in range(2)
         )
         self.clean_ns = np.full(arrivals.streams, PLUS_INF_NS, np.int64)
-        names = ("clean", "underruns", "stall_total_ns")
+        self.group = np.zeros(arrivals.streams, np.int64) if groups is None else groups
+        self.groups = int(self.group.max(initial=0)) + 1
+        self.clean = {policy: np.zeros((grid.size, self.groups), np.int64) for policy in policies}
+        names = ("underruns", "stall_total_ns")
         self.sums = {policy: {name: np.zeros(grid.size, np.int64) for name in names} for policy in policies}
 
     def own_clean(self) -> Int64Array | None:
@@ -178,7 +178,7 @@ class _Run:
         for i, lookahead in enumerate(self.grid.tolist()):
             options = replace(self.options, lookahead_ns=lookahead, after_underrun=policy)
             result = play_fleet(self.arrivals, options)
-            self.sums[policy]["clean"][i] = result.clean.sum()
+            self.clean[policy][i] = self._by_group(self.group[result.clean])
             self.sums[policy]["underruns"][i] = result.underruns.sum()
             self.sums[policy]["stall_total_ns"][i] = result.stall_total_ns[result.began].sum()
 
@@ -199,15 +199,23 @@ class _Run:
         column, owner = np.nonzero(began & (delays < latest))
         start, records = delays[column, owner], records_of(block)
         ended = ~block.truncated
+        owners = self.group[block.stream]
+        good = (began & ended).sum(axis=1)[:, np.newaxis]
+        if self.groups > 1:
+            good = np.stack([self._by_group(owners[row]) for row in began & ended])
         for policy, sums in self.sums.items():
             count, total, dirty, clean_from = self._stalls(policy, block, records, column, owner, start)
             sums["underruns"] += _per(column, count, self.grid.size)
             sums["stall_total_ns"] += _per(column, total, self.grid.size)
-            sums["clean"] += (began & ended).sum(axis=1)
-            sums["clean"] -= np.bincount(column[dirty & ended[owner]], minlength=self.grid.size)
+            dirty &= ended[owner]
+            place = column[dirty] * good.shape[1] + owners[owner[dirty]]
+            self.clean[policy] += good - np.bincount(place, minlength=good.size).reshape(good.shape)
             if policy == self.options.after_underrun and clean_from is not None:
                 least = least_lookahead(block, self.options.start, clean_from)
                 self.clean_ns[block.stream] = np.where(ended, least, PLUS_INF_NS)
+
+    def _by_group(self, groups: Int64Array) -> Int64Array:
+        return np.bincount(groups, minlength=self.groups)
 
     def _stalls(
         self,

@@ -22,7 +22,10 @@ from cotenant.verdict.voices import Voices
 
 STEP_NS: Final = 50 * NS_PER_MS
 MOST_NS: Final = 5_000 * NS_PER_MS
-_MOSTLY: Final = 0.5
+# Of a player that refills or drops each step plays every stalled stream anew: a coarser walk.
+OTHER_STEP_NS: Final = 5 * STEP_NS
+MOSTLY: Final = 0.5
+SLOWER: Final = "no lookahead helps: the voice is made slower than real time"
 _OF_PLAYBACK: Final = ("speech.clean_share", "speech.stall", "speech.headroom_ms", "speech.underruns")
 _OF_PLAYER: Final = (*_OF_PLAYBACK, "speech.time_to_playback_ms")
 
@@ -43,8 +46,8 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
     slower = _slower_share(facts, found.paired.own.rows)
     if lookahead_ns is None:
         reason = f"no lookahead up to {MOST_NS // NS_PER_MS} ms lets these utterances pass"
-        if slower >= _MOSTLY:
-            reason = "no lookahead helps: the voice is made slower than real time"
+        if slower >= MOSTLY:
+            reason = SLOWER
         return {
             "lookahead_ms": None, "cures": False, "breaks": [], "slower_share": slower,
             "why": {"lookahead_ms": reason},
@@ -108,8 +111,7 @@ def _search(holds: Callable[[int], bool], player: PlayerOptions) -> int | None:
     other."""
     last = MOST_NS // STEP_NS
     if player.after_underrun != "resume":
-        # Each step plays every stalled stream anew: a coarser walk.
-        return next((step * STEP_NS for step in range(0, last + 1, 5) if holds(step * STEP_NS)), None)
+        return next((step for step in range(0, MOST_NS + 1, OTHER_STEP_NS) if holds(step)), None)
     if not holds(MOST_NS):
         return None
     low, high = 0, last

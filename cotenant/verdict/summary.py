@@ -11,10 +11,12 @@ from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.units import ms_from_ns
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.gates import Gate, applies, judge_gate, worst
+from cotenant.verdict.lookaheads import what_if_part
 from cotenant.verdict.mend import mend_of
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.paths import kinds_of
 from cotenant.verdict.plan import Plan, decision_of, player_of, read_plan
+from cotenant.verdict.sample import Part
 from cotenant.verdict.stages import (
     NO_BASELINE,
     StageFacts,
@@ -163,7 +165,10 @@ def _stage_entry(
         for gate in gates
         if applies(gate, facts.plan, found.plan)
     ]
-    why = dict(sorted(found.part.why.items()))
+    part = Part(why=dict(found.part.why))
+    if found.paired is not None:
+        part.add("what_if", what_if_part(facts, found, judged))
+    why = dict(sorted(part.why.items()))
     verdict = worst(gate["verdict"] for gate in judged if gate["level"] == "fail")
     if not judged:
         why["verdict"] = "no gate is asked of this stage"
@@ -180,6 +185,7 @@ def _stage_entry(
         "invalid_because": found.invalid,
         "why": why,
         **entry_of(found),
+        **part.entry,
         "causes": [],
         "caveats": found.caveats,
         "mend": mend_of(facts, found, judged) if verdict == "fail" else None,

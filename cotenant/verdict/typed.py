@@ -1,6 +1,6 @@
 """The summary of a run as typed, frozen objects; `None` where a number is missing, infinities as floats."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
@@ -120,8 +120,32 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lookahead:
+    """The smallest lookahead that keeps so many utterances clean, with one-sided 95 % bounds, and its price.
+
+    `breaks`: the stage's gates on time to playback that would not hold then. `cures`: it breaks none.
+    """
+
+    lookahead_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    time_to_playback_p95_ms: float | None = None
+    breaks: Sequence[str] = ()
+    cures: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookaheads:
+    """Of one player: for 95 % and for 99 % of the utterances."""
+
+    keep_95: Lookahead = field(default_factory=Lookahead)
+    keep_99: Lookahead = field(default_factory=Lookahead)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage. `speech` and `face` are None where it has no such load; `llm` is by load.
+    """One stage. `speech` and `face` are None where it has no such load; `llm` is by load; `what_if` is by
+    what the player does after an underrun, empty without voices.
 
     `why` has the reason of each number that is None. `raw` is the stage's entry of summary.json.
     """
@@ -134,6 +158,7 @@ class Stage:
     speech: Speech | None
     face: Face | None
     llm: Mapping[str, Llm]
+    what_if: Mapping[str, Lookaheads]
     gates: tuple[Gate, ...]
     why: Mapping[str, str]
     raw: Mapping[str, Any] = field(repr=False)
@@ -189,6 +214,10 @@ def _stage(entry: Mapping[str, Any]) -> Stage:
         speech=_build(Speech, entry["speech"], why, "speech.") if "speech" in entry else None,
         face=_build(Face, entry["face"], why, "face.") if "face" in entry else None,
         llm={name: _build(Llm, load, why, f"llm.{name}.") for name, load in entry.get("llm", {}).items()},
+        what_if={
+            policy: _build(Lookaheads, found, why, f"what_if.policies.{policy}.")
+            for policy, found in entry.get("what_if", {}).get("policies", {}).items()
+        },
         gates=tuple(_build(Gate, gate, gate["why"], "") for gate in entry["gates"]),
         why=why,
         raw=entry,

@@ -55,6 +55,9 @@ def recording(
         name: pa.concat_tables([TABLES[name].empty_table(), *rows]).combine_chunks()
         for name, rows in parts.items()
     }
+    # As a run directory is read: which process wrote each row.
+    writer = pa.repeat(pa.scalar("listeners"), tables["chunks"].num_rows).dictionary_encode()
+    tables["chunks"] = tables["chunks"].append_column("writer", writer)
     scenario = {**SCENARIO, "gate": ["voice", "face"]}
     scenario["load"] = {**scenario["load"], "decode": {**scenario["load"]["decode"], "streams": max(1, llm)}}
     scenario["stages"] = [{**stage, "load": ["voices", "faces", "decode"]} for stage in SCENARIO["stages"]]
@@ -225,9 +228,8 @@ def time_judge(name: str, **sizes: int) -> None:
         peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(
             f"{name}, {decision}: {rows:,} rows judged in {took:.2f} s ({used:.2f} s of CPU); "
-            f"peak {peak_kib / 2**20:.2f} GiB "
-            f"({before_kib / 2**20:.2f} before), summary {len(to_json(summary)):,} bytes, "
-            f"{summary['verdict']}"
+            f"peak {peak_kib / 2**20:.2f} GiB ({before_kib / 2**20:.2f} before), "
+            f"summary {len(to_json(summary)):,} bytes, {summary['verdict']}"
         )
 
 
