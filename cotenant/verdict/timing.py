@@ -17,7 +17,11 @@ LIMIT_NS: Final = 10 * NS_PER_MS
 _P99: Final = 0.99
 # A value of the host table says something about this much time around it.
 _REACH_NS: Final = 5 * NS_PER_S
+_LATE_SUFFIX: Final = "-stalled"
 _METRIC_OF_STAMP: Final = {"kernel": "offset_bracket_ns", "user": "loop_lag_ns"}
+
+# (source, metric) -> (times, values), in order of time; never empty.
+_Host = dict[tuple[str, str], tuple[Ints, Floats]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ class TimingError:
 def read_timing(recording: Recording, streams: Streams) -> Timing:
     """The error of each arrival of `chunks`, `frames` and `tokens`, and of each send."""
     host = _read_host(recording)
-    writers = _writers(recording, {source for source, _ in host})
+    sources = _sources(recording, streams, host)
     pieces = []
     for name in ("chunks", "frames", "tokens"):
         rows = columns.table(recording, name)
@@ -56,7 +60,7 @@ def read_timing(recording: Recording, streams: Streams) -> Timing:
         order, offsets = columns.group(columns.ints(rows, "stream"), streams.stream)
         arrival = columns.ints(rows, "arrival")[order]
         shared = columns.flags(rows, "shared_read")[order]
-        pieces.append((offsets, _arrival_errors(streams, offsets, arrival, shared, host, writers)))
+        pieces.append((offsets, _arrival_errors(streams, offsets, arrival, shared, host, sources)))
     offsets, errors = _joined(pieces, len(streams))
     return Timing(offsets=offsets, arrival_error_ns=errors, send_error_ns=_send_errors(streams))
 
@@ -100,8 +104,8 @@ def _arrival_errors(
     offsets: Ints,
     arrival: Ints,
     shared: np.typing.NDArray[np.int8],
-    host: dict[tuple[str, str], tuple[Ints, Floats]],
-    writers: dict[int, str],
+    host: _Host,
+    sources: dict[int, frozenset[str]],
 ) -> Floats:
     errors = np.full(len(arrival), np.inf)
     process = streams.stream // STREAMS_PER_PROCESS
@@ -109,7 +113,7 @@ def _arrival_errors(
         of_stamp = streams.stamp == stamp
         for index in np.unique(process[of_stamp]):
             rows = _rows(offsets, of_stamp & (process == index))
-            errors[rows] = _next_after(_series(host, metric, int(index), writers), arrival[rows])
+            errors[rows] = _next_after(_series(host, metric, sources[int(index)]), arrival[rows])
     together = np.flatnonzero(shared == 1)
     if len(together):
         since = _since_previous_read(arrival, offsets, streams.sent)[together]
@@ -117,7 +121,7 @@ def _arrival_errors(
         for index in np.unique(reader):
             mine = reader == index
             rows = together[mine]
-            lag = _next_after(_series(host, "loop_lag_ns", int(index), writers), arrival[rows])
+            lag = _next_after(_series(host, "loop_lag_ns", sources[int(index)]), arrival[rows])
             # An earlier message came after the previous read, and not longer ago than the loop stood still:
             # a loop that polls reads it by itself.
             errors[rows] = np.minimum(since[mine], lag + LAG_PERIOD_NS)
@@ -151,14 +155,14 @@ def _since_previous_read(arrival: Ints, offsets: Ints, sent: Ints) -> Floats:
     return np.where(before == NULL, np.inf, (arrival - before).astype(np.float64))
 
 
-def _read_host(recording: Recording) -> dict[tuple[str, str], tuple[Ints, Floats]]:
+def _read_host(recording: Recording) -> _Host:
     """(source, metric) -> (times, values), in order of time."""
     rows = columns.table(recording, "host")
     times, values = columns.ints(rows, "t"), columns.floats(rows, "value")
     sources, metrics = columns.texts(rows, "source"), columns.texts(rows, "metric")
-    found = {}
+    found: _Host = {}
     for metric in _METRIC_OF_STAMP.values():
-        of_metric = (metrics == metric) & ~np.isnan(values)
+        of_metric = (metrics == metric) & ~np.isnan(values) & (sources != "")
         for source in sorted(set(sources[of_metric])):
             mine = np.flatnonzero(of_metric & (sources == source))
             mine = mine[np.argsort(times[mine], kind="stable")]
@@ -166,50 +170,57 @@ def _read_host(recording: Recording) -> dict[tuple[str, str], tuple[Ints, Floats
     return found
 
 
-def _writers(recording: Recording, sources: set[str]) -> dict[int, str]:
-    """Process index -> the source of its host rows, as far as the audio rows tell."""
+def _sources(recording: Recording, streams: Streams, host: _Host) -> dict[int, frozenset[str]]:
+    """Process index -> the sources one of which is its own, as far as the audio rows tell.
+
+    None where the process has no host rows, or may have none.
+    """
+    written = {source for source, _ in host}
+    named = _audio_writers(recording)
+    own = {process: names & written for process, names in named.items()}
+    free = frozenset(written - frozenset().union(*named.values()))
+    others = [int(index) for index in np.unique(streams.stream // STREAMS_PER_PROCESS) if index not in named]
+    # With fewer sources than processes one of them wrote nothing, and it is not known which.
+    return {**own, **dict.fromkeys(others, free if len(free) >= len(others) else frozenset())}
+
+
+def _audio_writers(recording: Recording) -> dict[int, frozenset[str]]:
+    """Process index -> all that wrote audio rows of it."""
     rows = columns.table(recording, "chunks")
     if "writer" not in rows.column_names or not rows.num_rows:
         return {}
     writer = rows.column("writer").combine_chunks()
     if not isinstance(writer, pa.DictionaryArray):
         writer = writer.dictionary_encode()
-    names = writer.dictionary.to_pylist()
+    names = [str(name) for name in writer.dictionary.to_pylist()] or [""]
     code = np.asarray(pc.fill_null(writer.indices, 0).to_numpy(), dtype=np.int64)
     process = columns.ints(rows, "stream") // STREAMS_PER_PROCESS
-    seen = np.unique(process * len(names) + code)
-    found = {}
-    for pair in seen:
+    found: dict[int, frozenset[str]] = {}
+    for pair in np.unique(process * len(names) + code):
+        index = int(pair) // len(names)
         name = names[int(pair) % len(names)]
         # Audio kept after the fact has a writer of its own.
-        if name in sources:
-            found[int(pair) // len(names)] = str(name)
+        found[index] = found.get(index, frozenset()) | {name, name.removesuffix(_LATE_SUFFIX)}
     return found
 
 
-def _series(
-    host: dict[tuple[str, str], tuple[Ints, Floats]], metric: str, process: int, writers: dict[int, str]
-) -> list[tuple[Ints, Floats]]:
-    """What the process itself wrote, else all that may be its own."""
-    name = writers.get(process)
-    if name is not None:
-        return [host[(name, metric)]] if (name, metric) in host else []
-    others = set(writers.values())
-    return [series for (source, of), series in host.items() if of == metric and source not in others]
+def _series(host: _Host, metric: str, sources: frozenset[str]) -> list[tuple[Ints, Floats]]:
+    """All that may be the process's own; nothing where one of its sources lacks the metric."""
+    if not all((source, metric) in host for source in sources):
+        return []
+    return [host[(source, metric)] for source in sorted(sources)]
 
 
 def _next_after(series: list[tuple[Ints, Floats]], times: Ints) -> Floats:
     """The value written next after each time, which speaks of the time up to it: the largest of all series.
 
-    The last value where none came after; +inf where there is none near.
+    The last value where none came after; +inf where one of the series has none near.
     """
     worst = np.full(len(times), -np.inf)
     for at, values in series:
-        if not len(at):
-            continue
         place = np.minimum(np.searchsorted(at, times), len(at) - 1)
         near = np.abs(times - at[place]) <= _REACH_NS
-        worst = np.maximum(worst, np.where(near, values[place], -np.inf))
+        worst = np.maximum(worst, np.where(near & (values[place] >= 0), values[place], np.inf))
     return np.where(worst < 0, np.inf, worst)
 
 

@@ -83,6 +83,53 @@ def test_deleting_an_input_makes_nothing_pass_that_did_not(
     _nothing_better(whole, judge(_without(recording, table, column), ALL[decision]), bad)
 
 
+def _by_writers(recording: Recording, writer: str | None) -> Recording:
+    """Where the audio rows tell who wrote them."""
+    chunks = recording.tables["chunks"]
+    if writer is not None:
+        chunks = chunks.append_column("writer", pa.array([writer] * len(chunks)).dictionary_encode())
+    return Recording(manifest=recording.manifest, tables={**recording.tables, "chunks": chunks})
+
+
+def _host_less(recording: Recording, source: str, lost: str) -> Recording:
+    """Without all host rows of a writer, one of its metrics, or one of its columns."""
+    rows = recording.tables["host"]
+    mine = pc.equal(rows["source"].cast(pa.string()), source)
+    if lost in rows.column_names:
+        cells = pc.if_else(mine, pa.nulls(len(rows), rows[lost].type), rows[lost])
+        rows = rows.set_column(rows.column_names.index(lost), rows.schema.field(lost), cells)
+    else:
+        gone = mine if lost == "file" else pc.and_(mine, pc.equal(rows["metric"].cast(pa.string()), lost))
+        rows = rows.filter(pc.invert(gone))
+    return Recording(manifest=recording.manifest, tables={**recording.tables, "host": rows})
+
+
+@pytest.mark.parametrize("writer", ["listeners", "listeners-stalled", None])
+@pytest.mark.parametrize("source", ["listeners", "askers"])
+@pytest.mark.parametrize(
+    "lost", ["file", "loop_lag_ns", "offset_bracket_ns", *(name for name in TABLES["host"].names)]
+)
+@pytest.mark.parametrize("inexact", [False, True])
+def test_what_a_writer_says_of_its_exactness_is_not_taken_from_another(
+    writer: str | None, source: str, lost: str, inexact: bool
+) -> None:
+    recording = _by_writers(_whole(False, "point")[0], writer)
+    if inexact:
+        rows = recording.tables["host"]
+        coarse = pc.if_else(pc.equal(rows["source"].cast(pa.string()), source), 50.0 * MS, rows["value"])
+        host = rows.set_column(rows.column_names.index("value"), rows.schema.field("value"), coarse)
+        recording = Recording(manifest=recording.manifest, tables={**recording.tables, "host": host})
+    whole = judge(recording, ALL["point"])
+    less = judge(_host_less(recording, source, lost), ALL["point"])
+    _nothing_better(whole, less, bad=False)
+    doubted = "speech.ttfa_ms.p95" if source == "listeners" else "llm.decode.itl_ms.p50"
+    crowd = next(stage for stage in less["stages"] if stage["name"] == "crowd")
+    gates = [gate for gate in crowd["gates"] if gate["metric"] == doubted]
+    assert gates
+    if lost != "loop_lag_ns":  # every stamp here is the kernel's
+        assert all(gate["verdict"] != "pass" for gate in gates), gates
+
+
 @pytest.mark.parametrize("stage", ["alone", "alone/again", "solo:decode", "solo:faces"])
 @pytest.mark.parametrize("marks", [False, True])
 @pytest.mark.parametrize("decision", ["point", "interval"])
