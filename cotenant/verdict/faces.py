@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from cotenant.verdict.columns import NULL, Ints, Streams, Texts
 from cotenant.verdict.compare import pairs
 from cotenant.verdict.plan import Plan
 from cotenant.verdict.voices import Voices
+
+# A picture from further outside its clip than this is taken to be from there: the hole that it leaves is as
+# bad, and what there is to look at stays as long as the clip, whatever number a service wrote.
+STRAY_NS: Final = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +59,14 @@ def read_faces(
     for stage, mine in own.items():
         frames = _frames(recording, mine)
         if stage.startswith(SOLO_PREFIX):
+            frames = _within(frames, _solo_length_ns(mine, frames, plan))
             arrivals = _even_voices(mine, frames, plan)
             played, voice = play_fleet(arrivals, options), np.arange(len(mine), dtype=np.int64)
         else:
             arrivals, played = voices.arrivals, voices.played
             voice = _voice_rows(stage, mine, voices, plan)
+            spoken = np.append(played.audio_ns, 0)[voice]
+            frames = _within(frames, spoken)
         clips = Clips(
             offsets=frames.offsets,
             arrival_ns=frames.arrival_ns,
@@ -88,6 +96,20 @@ def _frames(recording: Recording, streams: Streams) -> _Frames:
         media_ns=media,
         handed_ns=np.where(handed == NULL, NULL_NS, handed),
     )
+
+
+def _within(frames: _Frames, length_ns: Ints) -> _Frames:
+    """The frames with media times within `STRAY_NS` of their clips, which are as long as `length_ns`."""
+    longest = np.repeat(length_ns, np.diff(frames.offsets)) + STRAY_NS
+    return replace(frames, media_ns=np.clip(frames.media_ns, -STRAY_NS, longest))
+
+
+def _solo_length_ns(streams: Streams, frames: _Frames, plan: Plan) -> Ints:
+    """How long clips without a voice can be: as their frames in a row, or as the time that they took."""
+    periods = np.array([round(NS_PER_S / plan.loads[load].fps) for load in streams.load], dtype=np.int64)
+    last = columns.max_of(frames.arrival_ns, frames.offsets)
+    took = np.where((last == NULL) | (streams.due == NULL), 0, last - streams.due)
+    return np.asarray(np.maximum(np.diff(frames.offsets) * periods, took), dtype=np.int64)
 
 
 def _voice_rows(stage: str, faces: Streams, voices: Voices, plan: Plan) -> Ints:

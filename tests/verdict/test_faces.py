@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from cotenant.verdict.summary import JudgeOptions, judge
-from tests.verdict.recordings import Builder, S, steady
+from tests.verdict.recordings import Builder, S, good_run, steady
 
 
 def _run() -> Builder:
@@ -99,3 +101,27 @@ def test_latency_counts_from_when_the_head_had_the_audio() -> None:
     assert summary["stages"][0]["face"]["frame_latency_ms"]["p50"] == 500.0
     assert summary["solo"]["faces"]["frame_latency_ms"]["p95"] == 250.0
     assert summary["stages"][0]["vs_reference"]["frame_latency_p95"]["ratio"] == 2.8
+
+
+@pytest.mark.parametrize("media_time", [10**18, -(10**18), 2**63 - 2, 86_400 * S])
+@pytest.mark.parametrize("stage", ["crowd", "solo:faces"])
+def test_a_picture_from_nowhere_is_judged_and_makes_nothing_better(media_time: int, stage: str) -> None:
+    def run(stray: bool) -> dict[str, Any]:
+        builder = good_run(utterances=2, seconds=20)
+        builder.window("solo:faces", 140 * S, 150 * S)
+        builder.face("solo:faces", 141 * S, steady(250, 80, 40))
+        mine = {row["stream"] for row in builder.rows["streams"] if row["stage"] == stage}
+        last = [row for row in builder.rows["frames"] if row["stream"] in mine][-1]
+        if stray:
+            last["media_time"] = media_time
+        summary = judge(builder.build(), JudgeOptions(decision="point", gates=("face",)))
+        if stage == "crowd":
+            return next(dict(entry) for entry in summary["stages"] if entry["name"] == stage)["face"]
+        return dict(summary["solo"]["faces"])
+
+    sane, stray = run(False), run(True)
+    assert stray["fps_p5"] <= sane["fps_p5"]
+    assert stray["freezes"] >= sane["freezes"]
+    assert stray["skew_outside"]["accept"] >= sane["skew_outside"]["accept"]
+    assert stray["dropped_share"] >= sane["dropped_share"]
+    assert stray != sane
