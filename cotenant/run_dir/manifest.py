@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ def write(run_dir: Path, manifest: Mapping[str, Any]) -> None:
     run_dir.mkdir(parents=True, exist_ok=True)
     temporary = run_dir / f".{MANIFEST_NAME}.{os.getpid()}"
     try:
-        with temporary.open("w", encoding="utf-8") as file:
+        # A file name that is no UTF-8 is written as JSON's own escape.
+        with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -42,9 +44,15 @@ def write(run_dir: Path, manifest: Mapping[str, Any]) -> None:
 
 def read(run_dir: Path) -> dict[str, Any]:
     """The manifest of a recorded run. Raises UserError if it is none that this version can read."""
-    if not run_dir.exists():
-        raise UserError(f"{run_dir}: no such folder; give the run directory that `cotenant run` printed")
-    if not run_dir.is_dir():
+    try:
+        mode = run_dir.stat().st_mode
+    except (FileNotFoundError, ValueError):
+        raise UserError(
+            f"{run_dir}: no such folder; give the run directory that `cotenant run` printed"
+        ) from None
+    except OSError as error:
+        raise UserError(f"{run_dir} cannot be read: {error.strerror}") from None
+    if not stat.S_ISDIR(mode):
         raise UserError(f"{run_dir} is not a folder; give the run directory that `cotenant run` printed")
     path = run_dir / MANIFEST_NAME
     try:

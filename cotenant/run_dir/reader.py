@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -85,19 +86,26 @@ def read_audio(path: Path, recording: Recording, stream: int) -> bytes | None:
 
 
 def _read_table(path: Path, name: str) -> _ByWriter:
-    files = {
-        file.name.removesuffix(TABLE_SUFFIX): file
-        for file in (path / TABLES_DIR / name).glob("*" + TABLE_SUFFIX)
-    }
+    folder = path / TABLES_DIR / name
+    try:
+        found = [file for file in folder.iterdir() if file.name.endswith(TABLE_SUFFIX)]
+    except FileNotFoundError:
+        found = []
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror}") from None
+    files = {file.name.removesuffix(TABLE_SUFFIX): file for file in found}
     # By the writers' names, not the files': which of two rows is the later one must not hang on the suffix.
     return {writer: _read_file(files[writer], TABLES[name]) for writer in sorted(files)}
 
 
 def _read_file(file: Path, schema: pa.Schema) -> pa.Table:
     """The whole batches of one Arrow stream, memory-mapped: no column is copied before it is sorted."""
-    if _has_no_schema_yet(file):
-        return schema.empty_table()
     try:
+        # Anything but a file may be there for ever without a byte to read.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise UserError(f"{file} cannot be read as a table of a run: it is not a file")
+        if _has_no_schema_yet(file):
+            return schema.empty_table()
         with pa.memory_map(str(file)) as source:
             reader = pa.ipc.open_stream(source)
             missing = _missing_columns(file, reader.schema, schema)

@@ -11,7 +11,7 @@ def write_summary(run_dir: Path, text: str) -> None:
     """Writes the summary's text. Raises CouldNotRun where the disk refuses: the recording itself is whole."""
     temporary = run_dir / f".{SUMMARY_NAME}"
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         temporary.replace(run_dir / SUMMARY_NAME)
     except OSError as error:
         raise CouldNotRun(

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli.app import make_app
+from cotenant.errors import ExitCode
 from cotenant.run_dir import manifest
+from cotenant.run_dir.summary_file import write_summary
 from cotenant.run_dir.writer import RunWriter
+from cotenant.verdict.summary import to_json
 from tests.verdict.recordings import good_run
 
 
@@ -66,6 +69,30 @@ def test_json_is_the_same_bytes_each_time_and_the_only_thing_on_stdout(
     summary = json.loads(texts[0])
     assert (summary["schema"], summary["lookahead_ms"]) == (1, 500.0)
     assert [stage["name"] for stage in summary["stages"]] == ["alone", "crowd"]
+
+
+def test_text_that_is_no_unicode_is_escaped(
+    run_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = run_dir / "manifest.json"
+    facts = {**json.loads(path.read_bytes()), "run_id": "a\udc80"}
+    manifest.write(run_dir, facts)
+    assert json.loads(path.read_bytes())["run_id"] == "a\udc80"
+    assert gate(run_dir, "--json", "--lookahead", "500ms") in (0, 1, 3, 4)
+    out = capsysbinary.readouterr().out
+    assert json.loads(out)["run_id"] == "a\udc80"
+    write_summary(run_dir, to_json(json.loads(out)))
+    assert (run_dir / "summary.json").read_bytes() == out
+
+
+@pytest.mark.parametrize(("status", "word"), [("complete", "PASS"), ("interrupted", "INCONCLUSIVE")])
+def test_the_markdowns_first_word_is_that_of_the_exit_code(status: str, word: str, run_dir: Path) -> None:
+    path = run_dir / "manifest.json"
+    manifest.write(run_dir, {**json.loads(path.read_bytes()), "status": status})
+    shown = run_dir.parent / "m.md"
+    flags = ["--decision", "point", "--lookahead", "1500ms", "--gate", "speech.clean_share >= 95 %"]
+    assert gate(run_dir, *flags, "--markdown", shown) == ExitCode[word]
+    assert shown.read_text().startswith(f"## {word}: ")
 
 
 @pytest.mark.parametrize(("wish", "code"), [(None, 3), ("fail", 1), ("pass", 0)])

@@ -1,6 +1,7 @@
 """Torn files, foreign folders and full disks: what can be read is read, the rest is one sentence."""
 
 import errno
+import os
 import random
 import resource
 import subprocess
@@ -207,3 +208,51 @@ def test_damaged_bytes_are_left_out_or_refused_and_never_crash(tmp_path: Path) -
         except UserError:
             outcomes.add(-1)
     assert {-1, 0, 3} <= outcomes <= {-1, 0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("kind", ["folder", "loop", "dangling", "pipe", "long"])
+def test_a_table_that_is_no_file_is_said_in_a_sentence(kind: str, tmp_path: Path) -> None:
+    manifest.write(tmp_path, MANIFEST)
+    path = tmp_path / "tables/streams/x.arrows"
+    path.parent.mkdir(parents=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        target = {"loop": path.name, "dangling": "nowhere", "long": "a" * 300}[kind]
+        path.symlink_to(target if kind != "long" else "a" * 255 + "/" + "a" * 300)
+    with pytest.raises(UserError, match=r"x\.arrows cannot be read as a table of a run"):
+        reader.read(tmp_path)
+
+
+def test_a_folder_of_tables_that_is_none_is_said_in_a_sentence(tmp_path: Path) -> None:
+    manifest.write(tmp_path, MANIFEST)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/host").symlink_to("host")
+    with pytest.raises(UserError, match="host cannot be read: Too many"):
+        reader.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "loop", "file/run"])
+def test_a_path_that_cannot_be_a_folder_is_said_in_a_sentence(name: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be read"):
+        reader.read(tmp_path / name)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.parametrize("closed", ["tables/host", "tables/host/w.arrows", "manifest.json", "."])
+def test_what_may_not_be_read_is_said_in_a_sentence(closed: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    manifest.write(run, MANIFEST)
+    RunWriter(run, "w").close()
+    (run / "tables/host").mkdir(parents=True, exist_ok=True)
+    (run / "tables/host/w.arrows").touch()
+    (run / closed).chmod(0)
+    try:
+        with pytest.raises(UserError, match="cannot be read"):
+            reader.read(run)
+    finally:
+        (run / closed).chmod(0o700)

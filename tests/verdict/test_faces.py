@@ -116,7 +116,7 @@ def test_a_picture_from_nowhere_is_judged_and_makes_nothing_better(media_time: i
             last["media_time"] = media_time
         summary = judge(builder.build(), JudgeOptions(decision="point", gates=("face",)))
         if stage == "crowd":
-            return next(dict(entry) for entry in summary["stages"] if entry["name"] == stage)["face"]
+            return next(dict(entry["face"]) for entry in summary["stages"] if entry["name"] == stage)
         return dict(summary["solo"]["faces"])
 
     sane, stray = run(False), run(True)
