@@ -181,7 +181,8 @@ def _read_fast(data: bytes, layout: _Layout, piece: _Piece) -> Columns | None:
         return None
     times_ns = {}
     for name, at in layout.times.items():
-        value_ns = table[names[at]].to_numpy() * NS_PER_MS
+        with np.errstate(over="ignore"):  # an infinity is refused below
+            value_ns = table[names[at]].to_numpy() * NS_PER_MS
         # NaN fails both comparisons.
         if not bool(((value_ns >= 0) & (value_ns < _FLOAT_IS_EXACT_NS)).all()):
             return None

@@ -16,6 +16,7 @@ from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import Playback, play
 from cotenant.playback.whatif import WhatIf, what_if
 from cotenant.units import NS_PER_MS
+from cotenant.verdict.faces import STRAY_NS
 from cotenant.verdict.simulated_face import face_entry
 
 SCHEMA: Final = 1
@@ -45,7 +46,8 @@ def simulate(
     for name, clip in (frames or {}).items():
         voice = _voice(streams, numbers[name], player)
         due_ns = voice.first_arrival_ns or 0
-        faces[numbers[name]] = judge_face(clip.arrival_ns, clip.media_ns, None, voice, due_ns, fps)
+        media_ns = np.minimum(clip.media_ns, voice.audio_ns + STRAY_NS)
+        faces[numbers[name]] = judge_face(clip.arrival_ns, media_ns, None, voice, due_ns, fps)
     played = play_fleet(streams.arrivals, player)
     return Simulation(streams=streams, player=player, played=played, faces=faces)
 

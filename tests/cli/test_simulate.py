@@ -170,3 +170,24 @@ def test_faces_beside_their_voice(csv: Path, tmp_path: Path, capsys: Capture) ->
     assert (face["frames"], face["dropped"], face["freezes"], face["fps_min"]) == (202, 0, 0, 25)
     assert face["first_frame_ms"] == 620.0
     assert face["skew_ms"] == {"p5": 0.0, "p50": 0.0, "p95": 0.0}
+
+
+@pytest.mark.parametrize("number", ["1e308", "1e300", "-1e308"])
+def test_a_number_beyond_all_time_is_2_without_a_warning(
+    number: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"arrival_ms,duration_ms\n0,100\n{number},100\n")
+    with pytest.raises(SystemExit) as ended:
+        make_app()(["simulate", str(path)], prog_name="cotenant")
+    assert ended.value.code == 2
+    assert f"row 2 (line 3): arrival_ms is '{number}'" in capsys.readouterr().err
+
+
+def test_a_picture_years_after_its_voice_is_shown_soon_after(tmp_path: Path) -> None:
+    voice, face = tmp_path / "a.csv", tmp_path / "f.csv"
+    voice.write_text("arrival_ms,duration_ms\n0,2000\n")
+    face.write_text("arrival_ms,media_ms\n0,0\n40,2e12\n")
+    with pytest.raises(SystemExit) as ended:
+        make_app()(["simulate", str(voice), "--faces", str(face)], prog_name="cotenant")
+    assert ended.value.code == 0
