@@ -56,13 +56,14 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     first = columns.first_of(everything.arrival_ns, everything.offsets)[rows]
     last = columns.last_of(everything.arrival_ns, everything.offsets)[rows]
     _rates(part, everything, rows, windows, block_ns, span_ns)
+    finished = (streams.end == "eos") & within(streams.done, windows)
     prompted = within(first, windows)
-    _prompts(part, streams.prompt_tokens[prompted], span_ns, _lacking(windows))
+    mute = int(np.count_nonzero(finished & (counts == 0)))
+    _prompts(part, streams.prompt_tokens[prompted], mute, span_ns, _lacking(windows))
     due = within(streams.due, windows)
     part.entry["requests"] = int(np.count_nonzero(due))
     _first_tokens(part, streams.take(due), first[due], block_of(streams.due[due], windows, block_ns))
     _gaps(part, everything, rows, windows, block_ns)
-    finished = (streams.end == "eos") & within(streams.done, windows)
     ended = np.flatnonzero(finished & (counts > 1))
     numbers = columns.sum_of(everything.tokens, everything.offsets)[rows[ended]]
     blocks = block_of(streams.done[ended], windows, block_ns)
@@ -82,13 +83,16 @@ def _still(streams: Streams) -> Bools:
     return np.asarray(np.isin(streams.end, ("open", "aborted")))
 
 
-def _prompts(part: Part, tokens: Ints, span_ns: int, lacking: str) -> None:
-    """Prompt tokens a second, of the requests whose first output came in the window."""
+def _prompts(part: Part, tokens: Ints, mute: int, span_ns: int, lacking: str) -> None:
+    """Prompt tokens a second, of the requests whose first output came in the window; `mute`: how many ended
+    there without any."""
     part.entry["prompts"] = len(tokens)
     unknown = int(np.count_nonzero(tokens == NULL))
     if unknown:
         lacking = f"of {unknown} of {len(tokens)} prompts the server did not say how long they were"
-    rate = int(tokens.sum()) * NS_PER_S / span_ns if span_ns and not unknown else None
+    elif mute:
+        lacking = f"{mute} requests ended in the window without any output"
+    rate = int(tokens.sum()) * NS_PER_S / span_ns if span_ns and not unknown + mute else None
     put(part, "prompt_tokens_per_s", rate, lacking, 3)
 
 

@@ -32,6 +32,7 @@ NO_STREAM: Final = "no voice was due in this stage's measure window"
 NO_GAP: Final = "no utterance came in more than one burst"
 NO_SECOND: Final = "no utterance came in more than one chunk"
 NO_SHORT: Final = "no utterance has a pair in the baseline, so short ones cannot be told"
+NO_AUDIO: Final = "no audio arrived"
 SOME_SHORT: Final = "of {} utterances it is not known how long they are in the baseline: they may be short"
 _PAIRED_QUANTILES: Final = {
     "ttfa_p95": ("ttfa_ms", 0.95),
@@ -112,7 +113,7 @@ def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
         ("required_lookahead_ms", ("p50", "p95", "p99")),
         ("audio_underrun_ms", ("p95",)),
     ):
-        reason = NO_STREAM if not size else NO_GAP if path == "chunk_gap_max_ms" else "no audio arrived"
+        reason = NO_STREAM if not size else NO_GAP if path == "chunk_gap_max_ms" else NO_AUDIO
         first = path == "ttfa_ms"
         sample = known(facts.values[path], blocks)
         put_quantiles(part, path, sample, names, reason, count=first, enough=("p95", "p99") if first else ())
@@ -154,21 +155,24 @@ def _counts(part: Part, voices: Voices, facts: Utterances) -> None:
 def _lengths(part: Part, voices: Voices, facts: Utterances, compared: bool) -> None:
     """Utterances that are too short or too long. What may be either puts what it would change in doubt."""
     size = len(facts.rows)
-    unknown = (facts.pair_audio_ns <= 0) & ~voices.failed[facts.rows] & compared
-    missing = int(np.count_nonzero(unknown))
-    told = size if missing < size else 0
+    whole = ~voices.failed[facts.rows] & compared
+    unknown = (facts.pair_audio_ns <= 0) & whole
+    # One that ended well and left no audio is short; nobody knows that it did not run away.
+    unheard = unknown | (voices.played.chunks[facts.rows] == 0) & whole
     lacking = NO_SHORT if size else NO_STREAM
-    for name, found in (("short", facts.short), ("runaway", facts.runaway)):
-        count = int(np.count_nonzero(found))
-        put_exact(part, name, count, told, lacking)
+    for name, found, untold in (("short", facts.short, unknown), ("runaway", facts.runaway, unheard)):
+        count, missing = int(np.count_nonzero(found)), int(np.count_nonzero(untold))
+        told = size if missing < size else 0
+        put_exact(part, name, count, told, lacking if unknown.any() or not size else NO_AUDIO)
         if missing and told:
             worst = Part()
             put_exact(worst, WORST, count + missing, size, "")
             part.doubts[name] = Doubted(reason=SOME_SHORT.format(missing), worst=worst)
+    missing = int(np.count_nonzero(unknown))
     if missing:
         worst = Part()
         put_share(worst, WORST, Share(good=facts.clean & ~unknown, blocks=facts.blocks), "")
-        reason = SOME_SHORT.format(missing) if told else NO_SHORT
+        reason = SOME_SHORT.format(missing) if missing < size else NO_SHORT
         part.doubts["clean_share"] = Doubted(reason=reason, worst=worst)
 
 

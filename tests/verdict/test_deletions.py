@@ -25,21 +25,29 @@ GATES = (
     "vs_reference.llm.decode.tokens_per_s.ratio >= 0.9", "vs_reference.frame_latency_p95.ratio <= 1.1",
 )  # fmt: skip
 ALL = {decision: JudgeOptions(decision=decision, gates=GATES, looks=1) for decision in ("point", "interval")}
+# What so short a run leaves open where intervals decide: 80 clips are worth 51, and solo windows have none.
+_UNBOUNDED = {
+    "face.freezes_per_minute", "face.first_frame_ms.p95", "llm.decode.prompt_tokens_per_s",
+    "vs_reference.llm.decode.itl_p99.ratio", "vs_reference.llm.decode.tokens_per_s.ratio",
+    "vs_reference.frame_latency_p95.ratio",
+}  # fmt: skip
+# What end rows alone tell, whatever the streams carried.
+_FROM_END_ROWS = {"speech.failed", "speech.delayed", "llm.decode.failed", "llm.decode.open"}
 # Worse is larger.
 _ORDER = {"pass": 0, "inconclusive": 1, "fail": 2}
 
 
 def _run(bad: bool) -> Builder:
     """Enough utterances for intervals, solo windows, and a closing baseline that differs a little."""
-    builder = good_run(utterances=40, every_ns=1500 * MS, late_ms=1500 if bad else 0, share=0.5)
+    builder = good_run(utterances=80, every_ns=1500 * MS, late_ms=1500 if bad else 0, share=0.5, seconds=120)
     again = {row["stream"] for row in builder.rows["streams"] if row["stage"] == "alone/again"}
     for row in builder.rows["chunks"]:
         row["arrival"] += 20 * MS * (row["stream"] in again)
-    builder.window("solo:decode", 225 * S, 235 * S)
-    builder.window("solo:faces", 236 * S, 246 * S)
+    builder.window("solo:decode", 395 * S, 405 * S)
+    builder.window("solo:faces", 406 * S, 416 * S)
     for stream in (0, 1):
-        builder.asked("solo:decode", 225 * S, steady(0, 200, 50), done_ms=10_000, listener=stream)
-    builder.face("solo:faces", 237 * S, steady(250, 80, 40))
+        builder.asked("solo:decode", 395 * S, steady(0, 200, 50), done_ms=10_000, listener=stream)
+    builder.face("solo:faces", 407 * S, steady(250, 80, 40))
     return builder
 
 
@@ -55,8 +63,15 @@ def _whole(bad: bool, decision: Decision) -> tuple[Recording, dict[str, Any]]:
     return recording, judge(recording, ALL[decision])
 
 
+@pytest.mark.parametrize("decision", ["point", "interval"])
+def test_the_whole_run_passes_so_that_deletions_have_something_to_lose(decision: Decision) -> None:
+    for stage in _whole(False, decision)[1]["stages"]:
+        left = {gate["metric"]: gate["why"] for gate in stage["gates"] if gate["verdict"] != "pass"}
+        assert set(left) <= _UNBOUNDED if decision == "interval" else not left, left
+
+
 def _deletions() -> Iterator[tuple[str, str | None]]:
-    for table in ("streams", "chunks", "frames", "tokens", "marks", "host"):
+    for table in TABLES:
         yield table, None
         for column in TABLES[table].names:
             yield table, column
@@ -81,6 +96,46 @@ def test_deleting_an_input_makes_nothing_pass_that_did_not(
 ) -> None:
     recording, whole = _whole(bad, decision)
     _nothing_better(whole, judge(_without(recording, table, column), ALL[decision]), bad)
+
+
+@pytest.mark.parametrize("kind", ["voices", "faces", "completions"])
+@pytest.mark.parametrize("stage", ["alone", "crowd", "alone/again"])
+@pytest.mark.parametrize("decision", ["point", "interval"])
+def test_deleting_end_rows_or_rows_of_streams_makes_nothing_pass(
+    kind: str, stage: str, decision: Decision
+) -> None:
+    """What only an end row tells, what the streams carried, and the streams: of one kind, in one stage."""
+    recording, whole = _whole(False, decision)
+    rows = recording.tables["streams"]
+    mine = pc.and_(
+        pc.equal(rows["stage"].cast(pa.string()), stage), pc.equal(rows["kind"].cast(pa.string()), kind)
+    )
+    gone = rows["stream"].filter(mine)
+    if not len(gone):
+        return
+    cut = rows
+    for column in ("first_byte", "done", "end", "error_kind", "status", "bytes", "output_tokens"):
+        cells = pc.if_else(mine, pa.nulls(len(rows), rows[column].type), rows[column])
+        cut = cut.set_column(rows.column_names.index(column), rows.schema.field(column), cells)
+    table = {"voices": "chunks", "faces": "frames", "completions": "tokens"}[kind]
+    carried = recording.tables[table]
+    kept = carried.filter(pc.invert(pc.is_in(carried["stream"], value_set=gone.combine_chunks())))
+    for tables in ({"streams": cut}, {table: kept}, {"streams": rows.filter(pc.invert(mine))}):
+        less = judge(
+            Recording(manifest=recording.manifest, tables={**recording.tables, **tables}), ALL[decision]
+        )
+        _nothing_better(whole, less, bad=False)
+        if stage == "alone/again":
+            continue
+        entry = next(entry for entry in less["stages"] if entry["name"] == stage)
+        reads = {"voices": "speech.", "faces": "face.", "completions": "llm."}[kind]
+        about = [gate for gate in entry["gates"] if gate["metric"].startswith(reads)]
+        assert about
+        if "streams" not in tables or len(tables["streams"]) < len(rows):
+            passed = {gate["metric"] for gate in about if gate["verdict"] == "pass"}
+            # No utterance of the baseline is compared with itself.
+            nothing = {"speech.short", "speech.runaway"} if stage == "alone" else set()
+            assert passed <= _FROM_END_ROWS | nothing, passed
 
 
 def _by_writers(recording: Recording, writer: str | None) -> Recording:
