@@ -186,7 +186,8 @@ def test_kill_of_the_conductor_leaves_nothing_running_and_a_run_that_can_be_judg
         assert ended.manifest["status"] == "running"
         assert ended.run_dir is not None
         judged = await gate(tmp_path, ended.run_dir, "--json")
-        assert judged.code in (3, 4)
+        # An utterance that was cut is no clean one.
+        assert judged.code in (1, 3, 4)
         assert '"status": "running"' in judged.out
 
     run(main())

@@ -6,11 +6,13 @@ from cotenant.observers.gpu_readings import SlowReadings
 from cotenant.testing.fake_nvml_library import FakeGpu
 from tests.observers.nvml_rig import CONTAINER, WSL2, by_metric, device, slow
 
-TENANTS = {os.getpid(): "llm", os.getppid(): "llm", 2_999_999: "tts"}
+# Beyond what this machine gives out; the parent may well be process 1.
+SECOND = 2_999_998
+TENANTS = {os.getpid(): "llm", SECOND: "llm", 2_999_999: "tts"}
 
 
 def test_memory_by_process_is_the_sum_of_a_tenants_own() -> None:
-    gpu = FakeGpu(processes=[(os.getpid(), 70), (os.getppid(), 5), (1, 1000), (0, 9), (2**32 - 1, 9)])
+    gpu = FakeGpu(processes=[(os.getpid(), 70), (SECOND, 5), (1, 1000), (0, 9), (2**32 - 1, 9)])
     # A tenant that is not on this GPU has no row: its memory there is not known to be 0.
     assert memory(slow(gpu, tenants=TENANTS)) == {"llm": (75.0, "ok")}
     assert memory(slow(gpu)) == {}
@@ -22,7 +24,7 @@ def memory(readings: dict[str, tuple[float | None, str]]) -> dict[str, tuple[flo
 
 
 def test_processes_that_belong_to_no_tenant_are_counted() -> None:
-    gpu = FakeGpu(processes=[(os.getpid(), 70), (os.getppid(), 5), (0, 9)], mps_processes=[(1, 2)])
+    gpu = FakeGpu(processes=[(os.getpid(), 70), (SECOND, 5), (0, 9)], mps_processes=[(1, 2)])
     assert slow(gpu, tenants=TENANTS)["other_processes"] == (1.0, "ok")
     assert slow(gpu)["other_processes"] == (3.0, "ok")
     assert slow(FakeGpu(), tenants=TENANTS)["other_processes"] == (0.0, "ok")
