@@ -15,7 +15,7 @@ before_torch()
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from cotenant.tenants.builtin import llm, talking_head, tts  # noqa: E402
+from cotenant.tenants.builtin import head_steps, llm, talking_head, tts, tts_steps  # noqa: E402
 from cotenant.tenants.builtin.packets import PacketPolicy  # noqa: E402
 from cotenant.tenants.builtin.shapes import tiny  # noqa: E402
 from tests.tenants import test_builtin_work as stand_ins  # noqa: E402
@@ -44,7 +44,7 @@ def best(measure: Callable[[], Took], times: int = 5) -> Took:
     return min((measure() for _ in range(times)), key=lambda took: took.cpu_s)
 
 
-def voice(listeners: int, change: Callable[[tts.TtsModel], None] | None = None) -> Took:
+def voice(listeners: int, change: Callable[[tts_steps.TtsModel], None] | None = None) -> Took:
     engine = tts.build(tiny.TTS, Runtime())
     if change:
         change(engine.model)
@@ -61,7 +61,7 @@ def voice(listeners: int, change: Callable[[tts.TtsModel], None] | None = None) 
     return best(run)
 
 
-def head(change: Callable[[talking_head.HeadModel], None] | None = None) -> Took:
+def head(change: Callable[[head_steps.HeadModel], None] | None = None) -> Took:
     engine = talking_head.build(tiny.HEAD, Runtime())
     if change:
         change(engine.model)
@@ -95,7 +95,7 @@ def show(name: str, took: Took, unit: str, per: float) -> None:
     print(f"{name:<44} {took.wall_s / per:8.3f} wall {took.cpu_s / per:8.3f} cpu   {unit}")
 
 
-def without(name: str) -> Callable[[tts.TtsModel], None]:
+def without(name: str) -> Callable[[tts_steps.TtsModel], None]:
     stand_in = {
         "talker": stand_ins.NoTalker,
         "predictor": stand_ins.NoPredictor,
@@ -104,7 +104,7 @@ def without(name: str) -> Callable[[tts.TtsModel], None]:
     return stand_ins.taken_out(name, stand_in[name]())
 
 
-def no_motion(model: talking_head.HeadModel) -> None:
+def no_motion(model: head_steps.HeadModel) -> None:
     still = torch.zeros(5, tiny.HEAD.motion.motion)
     model.motion.forward = lambda features, shown: still  # type: ignore[method-assign]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from cotenant.tenants.builtin import llm, talking_head, tts
+from cotenant.tenants.builtin import head_steps, llm, talking_head, tts, tts_steps
 from cotenant.tenants.builtin.packets import PacketPolicy
 from cotenant.tenants.builtin.runtime import Runtime
 from cotenant.tenants.builtin.shapes import tiny
@@ -67,7 +67,7 @@ class NoDecoder(nn.Module):
 
 
 def voice_flops(
-    change: Callable[[tts.TtsModel], None] | None = None, utterances: int = 1, frames: int = 5
+    change: Callable[[tts_steps.TtsModel], None] | None = None, utterances: int = 1, frames: int = 5
 ) -> int:
     engine = tts.build(tiny.TTS, ONE_THREAD)
     if change:
@@ -85,10 +85,10 @@ def voice_flops(
     return count(run)
 
 
-def taken_out(name: str, stand_in: nn.Module) -> Callable[[tts.TtsModel], None]:
+def taken_out(name: str, stand_in: nn.Module) -> Callable[[tts_steps.TtsModel], None]:
     """A change that puts a stand-in where a part of the voice was."""
 
-    def change(model: tts.TtsModel) -> None:
+    def change(model: tts_steps.TtsModel) -> None:
         if name == "talker":
             model.talker.decoder.forward = stand_in.forward  # type: ignore[method-assign]
         else:
@@ -138,7 +138,7 @@ def test_two_utterances_cost_twice_the_operations_of_one() -> None:
 # ---- head
 
 
-def head_flops(change: Callable[[talking_head.HeadModel], None] | None = None) -> int:
+def head_flops(change: Callable[[head_steps.HeadModel], None] | None = None) -> int:
     engine = talking_head.build(tiny.HEAD, ONE_THREAD)
     if change:
         change(engine.model)
@@ -167,8 +167,8 @@ def test_the_parts_of_the_head_each_count_and_add_up() -> None:
         "decoder": lambda label: torch.zeros(pixels, pixels, 3, dtype=torch.uint8),
     }
 
-    def put(name: str) -> Callable[[talking_head.HeadModel], None]:
-        def change(model: talking_head.HeadModel) -> None:
+    def put(name: str) -> Callable[[head_steps.HeadModel], None]:
+        def change(model: head_steps.HeadModel) -> None:
             getattr(model, name).forward = stand_ins[name]
 
         return change
