@@ -8,13 +8,31 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cotenant.errors import ExitCode, UserError
 from cotenant.records import TABLES, Recording
-from cotenant.run_dir.reader import read
+from cotenant.run_dir.reader import read, read_audio
+from cotenant.scenario.load import read_gates
 from cotenant.verdict.options import JudgeOptions, read_options
 from cotenant.verdict.summary import exit_code, judge
 from cotenant.verdict.typed import Stage, Summary, summary_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardUnderrun:
+    """A silence of 1 ms or more inside an utterance; times in ns, `start_ns` of the monotonic clock.
+
+    `media_ns`: where in the utterance; `since_previous_ns`: since the end of the one before (None: the
+    first); `open`: it lasted until the stream was given up; `in_speech`: whether speech sounds within 20 ms
+    of there, by the audio that was kept (None where none was, or it is not s16).
+    """
+
+    start_ns: int
+    media_ns: int
+    duration_ns: int
+    since_previous_ns: int | None
+    open: bool
+    in_speech: bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +60,46 @@ class Run:
             types_mapper=lambda kind: nullable.get(str(kind))
         )
         return frame
+
+    def underruns(self, stream: int) -> tuple[HeardUnderrun, ...]:
+        """The underruns of one voice, as the player that this run is judged by hears them.
+
+        Raises UserError where there is no such voice.
+        """
+        import numpy as np
+
+        from cotenant.playback.energy import in_speech
+        from cotenant.playback.player import play
+        from cotenant.verdict.plan import read_plan
+        from cotenant.verdict.summary import player_options
+
+        tables = self.recording.tables
+        row = next((row for row in tables["streams"].to_pylist() if row["stream"] == stream), None)
+        if row is None or row["kind"] != "voices" or row["done"] is None:
+            raise UserError(f"there is no voice {stream} in this run; run.table('streams') lists them")
+        chunks = tables["chunks"].to_pandas()
+        mine = chunks[chunks["stream"] == stream]
+        whole = row["end"] == "eos"
+        heard = play(
+            mine["arrival"].to_numpy(),
+            mine["media"].to_numpy(),
+            player_options(read_plan(self.recording), self.options),
+            done_ns=row["done"] if whole else None,
+            give_up_ns=None if whole else row["done"],
+        )
+        audio = read_audio(self.path, self.recording, stream) if row["sample_format"] == "s16" else None
+        samples = None if audio is None else np.frombuffer(audio, dtype="<i2")
+        return tuple(
+            HeardUnderrun(
+                start_ns=event.start_ns,
+                media_ns=event.media_ns,
+                duration_ns=event.duration_ns,
+                since_previous_ns=event.since_previous_ns,
+                open=event.open,
+                in_speech=None if samples is None else in_speech(samples, row["rate_hz"], event.media_ns),
+            )
+            for event in heard.events
+        )
 
     @functools.cached_property
     def summary(self) -> Summary:
@@ -79,7 +137,7 @@ def open_run(
         start=start,
         after_underrun=after_underrun,
         quantum=quantum,
-        gates=gates,
+        gates=read_gates(gates),
         decision=decision,
         inconclusive=inconclusive,
     )

@@ -94,13 +94,15 @@ def judge_options(
     decision: Decision | None,
     inconclusive: Inconclusive | None,
 ) -> JudgeOptions:
-    """Reads the flags as typed. Raises UserError naming the flag."""
+    """Reads the flags as typed, and the files that hold gates. Raises UserError naming the flag."""
+    from cotenant.scenario.load import read_gates
+
     return read_options(
         lookahead=lookahead,
         start=None if start is None else start.value,
         after_underrun=None if after_underrun is None else after_underrun.value,
         quantum=quantum,
-        gates=gate,
+        gates=read_gates(gate or ()),
         decision=None if decision is None else decision.value,
         inconclusive=None if inconclusive is None else inconclusive.value,
         dashes="--",

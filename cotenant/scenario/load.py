@@ -5,18 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from cotenant.errors import UserError
 from cotenant.resources import data_dir
 from cotenant.scenario import merge, yaml_text
 from cotenant.scenario.checks import nearest
 from cotenant.scenario.parse import checked, dump, parse
 from cotenant.scenario.plain import encodable
-from cotenant.scenario.schema import Scenario
+from cotenant.scenario.schema import Gate, GateItem, Scenario
 from cotenant.scenario.values import NAME_RE
 from cotenant.scenario.vllm import is_path
 from cotenant.scenario.yaml_text import MAX_BYTES, Problem
 
-__all__ = ["dump", "find", "load", "packaged_names", "parse", "read_file"]
+__all__ = ["dump", "find", "load", "packaged_names", "parse", "read_file", "read_gates"]
 
 Reader = Callable[[Path], bytes]
 
@@ -71,6 +73,31 @@ def load(name_or_path: str, overrides: Sequence[str] = (), *, read: Reader = rea
         problems += _read_texts(data, places, Path(), read)  # what --set named; the files' own are read
         _place_paths(data, Path())
     return checked(data, places, problems, title=f"the scenario {name_or_path}")
+
+
+def read_gates(gates: Sequence[str], read: Reader = read_file) -> tuple[str | Gate, ...]:
+    """Gates as given, each name of a YAML file replaced by the list in it: what a scenario's `gate` may hold.
+
+    Raises UserError that names the file.
+    """
+    found: list[str | Gate] = []
+    for item in gates:
+        if not item.endswith(_SUFFIXES):
+            found.append(item)
+            continue
+        document = _read_document(Path(item), read, "")
+        problems = [f"  {problem.message}" for problem in document.problems]
+        try:
+            found += TypeAdapter(list[GateItem]).validate_python(document.data)
+        except ValidationError as error:
+            places = (".".join(map(str, one["loc"])) or "the file" for one in error.errors())
+            problems += [
+                f"  {place}: {one['msg']}" for place, one in zip(places, error.errors(), strict=True)
+            ]
+        if problems:
+            advice = "write a YAML list of profiles, limits as in 'speech.ttfa_ms.p95 <= 500ms', or mappings"
+            raise UserError("\n".join([f"the gates in {item} are wrong ({advice}):", *problems]))
+    return tuple(found)
 
 
 def _read_document(path: Path, read: Reader, source: str) -> yaml_text.Document:

@@ -3,10 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cotenant.errors import UserError
 from cotenant.units import parse_duration_ns
+
+if TYPE_CHECKING:
+    from cotenant.scenario.schema import Gate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,7 @@ class JudgeOptions:
     start: Literal["prefill", "delay"] | None = None
     after_underrun: Literal["resume", "refill", "drop"] | None = None
     quantum_ns: int | None = None
-    gates: Sequence[str] = ()
+    gates: "Sequence[str | Gate]" = ()
     decision: Literal["interval", "point"] | None = None
     inconclusive: Literal["fail", "pass"] | None = None
     looks: int | None = None
@@ -34,7 +37,7 @@ def read_options(
     start: Literal["prefill", "delay"] | None = None,
     after_underrun: Literal["resume", "refill", "drop"] | None = None,
     quantum: str | None = None,
-    gates: Sequence[str] | None = None,
+    gates: "Sequence[str | Gate] | None" = None,
     decision: Literal["interval", "point"] | None = None,
     inconclusive: Literal["fail", "pass"] | None = None,
     dashes: str = "",
@@ -61,6 +64,10 @@ def read_duration_ns(name: str, text: str | None) -> int | None:
         raise UserError(f"{name}: {error}") from None
 
 
+def _plain(gate: "str | Gate") -> str | dict[str, Any]:
+    return gate if isinstance(gate, str) else gate.model_dump(exclude_none=True)
+
+
 def scenario_overrides(options: JudgeOptions) -> tuple[str, ...]:
     """The options as `path=value` of a scenario: what a run is judged by is what its listeners wait for, and
     recorded."""
@@ -69,7 +76,9 @@ def scenario_overrides(options: JudgeOptions) -> tuple[str, ...]:
         "player.start": options.start,
         "player.after_underrun": options.after_underrun,
         "player.quantum": None if options.quantum_ns is None else f"{options.quantum_ns}ns",
-        "gate": json.dumps(list(options.gates), ensure_ascii=False) if options.gates else None,
+        "gate": json.dumps([_plain(gate) for gate in options.gates], ensure_ascii=False)
+        if options.gates
+        else None,
         "decision": options.decision,
     }
     return tuple(f"{path}={value}" for path, value in values.items() if value is not None)

@@ -43,7 +43,7 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
     Raises UserError for a manifest without a scenario and for gates that name no metric.
     """
     plan = read_plan(recording)
-    player = _player(plan, options)
+    player = player_options(plan, options)
     decision = decision_of(plan, options.decision)
     gates = resolve(options.gates or plan.scenario.gate, plan)
     looks = options.looks or recording.manifest.get("looks") or 1
@@ -135,7 +135,8 @@ def _grows(summary: Mapping[str, Any], gate: Mapping[str, Any]) -> bool:
     return bool(gate["n"] < spoken)
 
 
-def _player(plan: Plan, options: JudgeOptions) -> PlayerOptions:
+def player_options(plan: Plan, options: JudgeOptions) -> PlayerOptions:
+    """The player of a run, changed by what was asked."""
     asked = {
         "lookahead_ns": options.lookahead_ns,
         "start": options.start,

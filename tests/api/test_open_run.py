@@ -142,3 +142,43 @@ def test_a_recorded_run_takes_no_options_of_a_run(
         """
     )
     pytester.runpytest_inprocess("-p", "cotenant.pytest_plugin").assert_outcomes(passed=1)
+
+
+def test_underruns_of_a_voice_and_whether_they_cut_into_speech(tmp_path: Path) -> None:
+    builder = good_run(late_ms=1300.0, share=0.5)
+    path = write_run(builder, tmp_path / "run")
+    run = cotenant.open_run(path)
+    voices = run.table("streams").query("kind == 'voices' and stage == 'crowd'")
+    heard = {int(stream): run.underruns(int(stream)) for stream in voices["stream"]}
+    late = [events for events in heard.values() if events]
+    assert len(late) == len(heard) // 2
+    speech = run.stage("crowd").speech
+    assert speech is not None
+    assert sum(len(events) for events in heard.values()) == speech.underruns
+    for (event,) in late:
+        assert event.duration_ns > 0
+        assert event.since_previous_ns is None
+        assert event.in_speech is None  # no audio was kept
+    assert (
+        cotenant.open_run(path, lookahead="2s").underruns(next(s for s, events in heard.items() if events))
+        == ()
+    )
+    with pytest.raises(UserError, match="there is no voice 99"):
+        run.underruns(99)
+
+
+def test_gates_in_a_file(run_dir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "- speech.clean_share >= 99 %\n- {metric: speech.rtf.p95, op: <, limit: 3, level: warn}\n"
+    )
+    gates = cotenant.open_run(run_dir, gates=[str(file)]).stage("crowd").gates
+    assert [(gate.metric, gate.level) for gate in gates] == [
+        ("speech.clean_share", "fail"),
+        ("speech.rtf.p95", "warn"),
+    ]
+    file.write_text("- {metric: speech.rtf.p95}\n- 7\n")
+    with pytest.raises(UserError, match=r"the gates in .*mine\.yaml are wrong"):
+        cotenant.open_run(run_dir, gates=[str(file)])
+    with pytest.raises(UserError, match="is not there"):
+        cotenant.open_run(run_dir, gates=["none.yaml"])
