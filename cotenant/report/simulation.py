@@ -25,7 +25,7 @@ def render(found: Mapping[str, Any], streams: int, clean: int, curve: WhatIf | N
     if shown := found["streams"]:
         left_out = streams - len(shown)
         note = f"\n... and {left_out} streams that were better" if left_out else ""
-        parts.append(_table([_HEADER, *(_row(stream) for stream in shown)]) + note)
+        parts.append(_table([_HEADER, *(_row(stream, found["start"]) for stream in shown)]) + note)
     if curve is not None and streams:
         parts.append(plot(curve, found["after_underrun"], found["lookahead_ms"]))
     share = format_share(found["clean_share"])
@@ -58,8 +58,12 @@ def _up_to_ms(value_ns: int) -> int:
     return -(-value_ns // NS_PER_MS)
 
 
-def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(stream: Mapping[str, Any], start: str) -> tuple[str, ...]:
+    """`start`: the start rule, which decides what lookahead would do."""
     why = stream["why"]
+    needs = "required_prefill_ms" if start == "prefill" else "required_lookahead_ms"
+    # A prefill has to be just above the audio that is there too early.
+    above = "> " if start == "prefill" and stream[needs] else ""
 
     def time(key: str, value: float | None, *, signed: bool = False) -> str:
         if value is None and why.get(key) in ("+inf", "-inf"):
@@ -75,7 +79,7 @@ def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:
         time("stall_ms.total", stream["stall_ms"]["total"]),
         time("stall_ms.longest", stream["stall_ms"]["longest"]),
         time("headroom_ms", stream["headroom_ms"], signed=True),
-        time("required_lookahead_ms", stream["required_lookahead_ms"]),
+        above + time(needs, stream[needs]),
         "yes" if stream["clean"] else "cut" if stream["truncated"] else "no",
     )
 

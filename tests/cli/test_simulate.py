@@ -191,3 +191,18 @@ def test_a_picture_years_after_its_voice_is_shown_soon_after(tmp_path: Path) -> 
     with pytest.raises(SystemExit) as ended:
         make_app()(["simulate", str(voice), "--faces", str(face)], prog_name="cotenant")
     assert ended.value.code == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "needs", "enough"), [("prefill", "> 1140 ms", "1141ms"), ("delay", "1560 ms", "1560ms")]
+)
+def test_what_a_stream_needs_is_for_the_start_rule_asked(
+    start: str, needs: str, enough: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("arrival_ms,duration_ms\n0,80\n620,560\n1500,500\n2700,500\n")
+    with pytest.raises(SystemExit):
+        make_app()(["simulate", str(path), "--start", start], prog_name="cotenant")
+    shown = capsys.readouterr()
+    assert needs in (shown.out + shown.err).splitlines()[1]
+    assert found(capsys, path, "--start", start, "--lookahead", enough)["streams"][0]["underruns"] == 0
