@@ -19,8 +19,13 @@ from cotenant.units import NS_PER_S, duration_text
 _HELLO_LIMIT_S: Final = 30.0
 
 
-async def start_tenants(run: Run, reaper: Reaper) -> dict[str, list[str]]:
-    """Tenant -> its URLs, started in turn; what they told goes into the manifest. Raises CouldNotRun."""
+async def start_tenants(
+    run: Run, reaper: Reaper, shared_env: Mapping[str, str] = launch.NO_ENV
+) -> dict[str, list[str]]:
+    """Tenant -> its URLs, started in turn; what they told goes into the manifest. Raises CouldNotRun.
+
+    `shared_env` is what each that uses the GPU gets, as MPS's clients need.
+    """
     used = {name: run.scenario.tenants[name] for name in used_tenants(run.scenario)}
     started = {}
     for name in launch.start_order(used):
@@ -32,6 +37,7 @@ async def start_tenants(run: Run, reaper: Reaper) -> dict[str, list[str]]:
             device_kind=run.device.kind,
             log_dir=run.run_dir / "logs",
             seed=run.scenario.seed,
+            shared_env=shared_env,
         )
     run.note("tenants", {name: dict(started[name].facts) for name in used if started[name].facts})
     return {name: started[name].urls for name in used}
@@ -70,10 +76,16 @@ async def start_load(
     return by_load
 
 
-async def start_observers(run: Run, reaper: Reaper, urls: Mapping[str, Sequence[str]]) -> None:
+async def start_observers(
+    run: Run,
+    reaper: Reaper,
+    urls: Mapping[str, Sequence[str]],
+    shared_env: Mapping[str, str] = launch.NO_ENV,
+) -> None:
     """What is watched beside the load: the host, the engines' own metrics, the GPU.
 
-    After the tenants, whose processes they watch; a load process reports its own CPU time.
+    After the tenants, whose processes they watch; a load process reports its own CPU time. `shared_env` is
+    for the one that works on the GPU itself, the canary.
     """
     pids = ",".join(f"{name}={pid}" for name, pid in sorted(reaper.pids().items()) if ":" not in name)
     observers = {"host": ["cotenant.observers.host", "--pids", pids]}
@@ -91,6 +103,7 @@ async def start_observers(run: Run, reaper: Reaper, urls: Mapping[str, Sequence[
         await reaper.spawn(
             OBSERVER + name,
             [sys.executable, "-m", module, "--run-dir", str(run.run_dir), *flags],
+            env=shared_env if name == "gpu-canary" else {},
             log=run.own_logs() / f"observer-{name}.log",
         )
 

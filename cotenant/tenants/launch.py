@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from cotenant.scenario.schema import Mps, Tenant
@@ -22,6 +23,7 @@ __all__ = [
 DeviceKind = Literal["cpu", "gpu"]
 
 BUILTIN_CPU_NICE: Final = 10
+NO_ENV: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,30 +52,47 @@ async def start(
 
 
 async def start_tenant(
-    reaper: Reaper, name: str, tenant: Tenant, *, device_kind: DeviceKind, log_dir: Path, seed: int
+    reaper: Reaper,
+    name: str,
+    tenant: Tenant,
+    *,
+    device_kind: DeviceKind,
+    log_dir: Path,
+    seed: int,
+    shared_env: Mapping[str, str] = NO_ENV,
 ) -> Started:
     """Start a resolved tenant and wait until it is ready.
 
     The children's ids in the reaper, and the names of their logs, are `name`, or `name@0`, `name@1` ... where
-    there are replicas. Raises CouldNotRun with what the tenant said last.
+    there are replicas. `shared_env` is for all that use the GPU: each that is started here and not on the
+    CPU. Raises CouldNotRun with what the tenant said last.
     """
     if tenant.engine == "attach":
         url = await attach.check(name, _url(name, tenant), tenant.ready.path)
         return Started(urls=[url], facts=await attach.facts(url) if tenant.kind == "completions" else {})
+    env = environment(tenant, device_kind, shared_env)
     if tenant.engine == "launch" and tenant.vllm is not None:
         nice = BUILTIN_CPU_NICE if _on_cpu(tenant, device_kind) else 0
-        env = environment(tenant, device_kind)
         started = await vllm.start(reaper, name, tenant, env=env, log_dir=log_dir, nice=nice)
         return Started(urls=[started.url], facts=started.facts)
     if tenant.engine == "launch":
-        return await _start_command(reaper, name, tenant, log_dir=log_dir)
+        return await _start_command(reaper, name, tenant, env=env, log_dir=log_dir)
     if tenant.engine != "builtin":
         raise ValueError(f"{name}: the engine {tenant.engine} is not resolved")
-    return Started(urls=await _start_builtin(reaper, name, tenant, device_kind, log_dir=log_dir, seed=seed))
+    return Started(
+        urls=await _start_builtin(reaper, name, tenant, device_kind, env=env, log_dir=log_dir, seed=seed)
+    )
 
 
 async def _start_builtin(
-    reaper: Reaper, name: str, tenant: Tenant, device_kind: DeviceKind, *, log_dir: Path, seed: int
+    reaper: Reaper,
+    name: str,
+    tenant: Tenant,
+    device_kind: DeviceKind,
+    *,
+    env: Mapping[str, str],
+    log_dir: Path,
+    seed: int,
 ) -> list[str]:
     identifiers = [name] if tenant.replicas == 1 else [f"{name}@{n}" for n in range(tenant.replicas)]
     urls = []
@@ -84,7 +103,7 @@ async def _start_builtin(
             identifier,
             builtin_argv(tenant, replica, device_kind, seed=seed),
             log=log,
-            env=environment(tenant, device_kind),
+            env=env,
             nice=BUILTIN_CPU_NICE if _on_cpu(tenant, device_kind) else 0,
         )
         ready = await wait_ready_line(
@@ -110,8 +129,10 @@ def builtin_argv(tenant: Tenant, replica: int, device_kind: DeviceKind, *, seed:
     return argv
 
 
-def environment(tenant: Tenant, device_kind: DeviceKind) -> dict[str, str]:
-    """What a tenant's environment has beyond ours. What the user wrote under `env` wins."""
+def environment(
+    tenant: Tenant, device_kind: DeviceKind, shared_env: Mapping[str, str] = NO_ENV
+) -> dict[str, str]:
+    """What a tenant's environment has beyond ours: `shared_env` not on the CPU; the user's `env` wins."""
     variables = {"PYTHONUNBUFFERED": "1"}
     if tenant.engine == "builtin" and tenant.threads is not None:
         # Pools that are sized when a library is loaded, before the server can set torch's own.
@@ -120,19 +141,22 @@ def environment(tenant: Tenant, device_kind: DeviceKind) -> dict[str, str]:
         variables["CUDA_VISIBLE_DEVICES"] = tenant.device
     elif tenant.vllm is not None and tenant.device is not None and tenant.device.startswith("cuda:"):
         variables["CUDA_VISIBLE_DEVICES"] = _visible(int(tenant.device.removeprefix("cuda:")))
-    if tenant.mps is not None and not _on_cpu(tenant, device_kind):
-        variables |= _mps_environment(tenant.mps)
+    if not _on_cpu(tenant, device_kind):
+        variables |= shared_env
+        variables |= _mps_environment(tenant.mps) if tenant.mps is not None else {}
     return variables | tenant.env
 
 
-async def _start_command(reaper: Reaper, name: str, tenant: Tenant, *, log_dir: Path) -> Started:
+async def _start_command(
+    reaper: Reaper, name: str, tenant: Tenant, *, env: Mapping[str, str], log_dir: Path
+) -> Started:
     url = _url(name, tenant)
     await check_port_free(name, url)
     log = log_dir / f"{name}.log"
     offset_bytes = log.stat().st_size if log.exists() else 0
     begun_ns = time.monotonic_ns()
     # Its own niceness and threads: it is the user's command.
-    await reaper.spawn(name, tenant.command or [], log=log, env=environment(tenant, "gpu"), nice=0)
+    await reaper.spawn(name, tenant.command or [], log=log, env=env, nice=0)
     await wait_healthy(reaper, name, url, tenant.ready.path, limit_ns=tenant.ready.within_ns, log_dir=log_dir)
     if not vllm.is_vllm(tenant.command):
         return Started(urls=[url])
