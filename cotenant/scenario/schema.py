@@ -7,7 +7,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PlainValidator, StrictBool, StrictStr, Tag
 
+from cotenant.scenario.observe import Observe
 from cotenant.scenario.values import (
+    Auto,
     Count,
     CountOrAuto,
     Device,
@@ -26,6 +28,7 @@ from cotenant.scenario.values import (
     Tokens,
     TokensOrAuto,
     Url,
+    or_auto,
     whole,
 )
 from cotenant.scenario.vllm import Vllm
@@ -44,6 +47,9 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
 }
 # Tokens of prompt and output together that each built-in LLM holds.
 CONTEXT_TOKENS: Final = {"tiny": 8_704, "llm-8b": 40_960, "llm-30b-a3b": 40_960}
+
+# Utterances that one built-in speech server may batch.
+MOST_VOICES: Final = 64
 
 
 class _Model(BaseModel):
@@ -81,7 +87,12 @@ class Packets(_Model):
 
 
 class Tenant(_Model):
-    """One service under test. `rate` (Hz) and `sample_format` are for answers that do not tell."""
+    """One service under test. `rate` (Hz) and `sample_format` are for answers that do not tell.
+
+    From `packets` on for built-in servers. `voices`: utterances that step together, `context_frames`: frames
+    that a speech server decodes again before each packet, `step_overhead_ns`: host time of each step besides
+    its own, None or auto for the one fitted to the shape.
+    """
 
     kind: Literal["speech", "face", "completions"]
     engine: Literal["builtin", "launch", "attach", "auto"] = "auto"
@@ -103,6 +114,10 @@ class Tenant(_Model):
     mps: Mps | None = None
     packets: Packets | None = None
     threads: Annotated[int, PlainValidator(whole(1, 1024))] | None = None
+    mode: Literal["auto", "graphs", "eager"] | None = None
+    voices: Annotated[int | Auto, or_auto(whole(1, MOST_VOICES))] | None = None
+    step_overhead_ns: DurationNsOrAuto | None = Field(None, alias="step_overhead")
+    context_frames: Annotated[int, PlainValidator(whole(0, 1_000))] | None = None
 
 
 class Voices(_Model):
@@ -204,5 +219,6 @@ class Scenario(_Model):
     load: Annotated[dict[LoadName, Load], Field(min_length=1)]
     stages: Annotated[list[Stage], Field(min_length=1)]
     timing: Timing = Field(default_factory=lambda: Timing.model_validate({}))
+    observe: Observe = Field(default_factory=Observe)
     gate: list[GateItem] = Field(default_factory=_default_gates)
     decision: Literal["interval", "point", "auto"] = "auto"
