@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from cotenant.scenario.builtin_checks import builtin_only
 from cotenant.scenario.parse import dump, parse
-from cotenant.scenario.schema import PROTOCOLS, Scenario
+from cotenant.scenario.schema import MOST_VOICES, PROTOCOLS, Scenario
 from cotenant.scenario.values import AUTO
 from cotenant.scenario.vllm import MODEL_SHAPES
 
@@ -17,6 +18,7 @@ TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
         "device": "cpu",
         "engine": "builtin",
         "vllm_memory": {"kv_cache_memory_bytes": 2**30},
+        "mode": "eager",
         "shapes": {"speech": "tiny", "face": "tiny", "completions": "tiny"},
         "listeners": 2,
         "every": "4s",
@@ -31,6 +33,7 @@ TABLE: Final[Mapping[DeviceKind, Mapping[str, Any]]] = {
         "device": "cuda:0",
         "engine": "builtin",
         "vllm_memory": {"gpu_memory_utilization": 0.6},
+        "mode": "graphs",
         "shapes": {"speech": "qwen3-tts-0.6b", "face": "ditto", "completions": "llm-8b"},
         "listeners": 8,
         "every": "6s",
@@ -77,7 +80,11 @@ def resolve(
     data = dump(scenario)
     _fill(data, table, ("device", "decision"))
     _fill(data["timing"], table, ("measure", "solo", "extend"))
-    for tenant in data["tenants"].values():
+    for load in data["load"].values():
+        _fill(load, table, ("listeners", "every", "prompt"))
+        if load.get("mode") == "alive":
+            _fill(load, table, ("streams",))
+    for name, tenant in data["tenants"].items():
         tenant.setdefault("device", data["device"])
         if tenant["kind"] == "completions":
             _choose_vllm(tenant, device_kind, machine or Machine())
@@ -85,14 +92,29 @@ def resolve(
         if tenant["engine"] == "builtin":
             own: DeviceKind = "cpu" if tenant["device"] == "cpu" else device_kind
             _fill(tenant, {"shape": TABLE[own]["shapes"][tenant["kind"]]}, ("shape",))
+            _settle_options(tenant, own, listeners=_listeners(data, name))
         if tenant.get("model") == AUTO:
             del tenant["model"]
-    for load in data["load"].values():
-        _fill(load, table, ("listeners", "every", "prompt"))
-        if load.get("mode") == "alive":
-            _fill(load, table, ("streams",))
     resolved = parse(data)
     return _quick(resolved) if quick else resolved
+
+
+def _settle_options(tenant: dict[str, Any], own: DeviceKind, *, listeners: int) -> None:
+    """The options of a built-in server that say `auto` or nothing."""
+    tenant["mode"] = tenant.get("mode", AUTO)
+    _fill(tenant, TABLE[own], ("mode",))
+    if tenant.get("step_overhead") == AUTO:
+        del tenant["step_overhead"]  # the server knows the one of its shape
+    if tenant["kind"] == "speech" and tenant.get("voices", AUTO) == AUTO:
+        tenant["voices"] = min(MOST_VOICES, max(1, -(-listeners // tenant["replicas"])))
+
+
+def _listeners(data: Mapping[str, Any], tenant: str) -> int:
+    """The most listeners that a stage puts on a speech tenant."""
+    listeners = {
+        name: int(load.get("listeners", 0)) for name, load in data["load"].items() if load["tenant"] == tenant
+    }
+    return max(sum(listeners.get(name, 0) for name in stage["load"]) for stage in data["stages"])
 
 
 def _choose_vllm(tenant: dict[str, Any], device_kind: DeviceKind, machine: Machine) -> None:
@@ -101,6 +123,8 @@ def _choose_vllm(tenant: dict[str, Any], device_kind: DeviceKind, machine: Machi
     memory = {} if _memory_is_said(block) else TABLE[device_kind]["vllm_memory"]
     utilization = {**block, **memory}.get("gpu_memory_utilization")
     largest = _largest_shape(machine, utilization) if device_kind == "gpu" else None
+    if tenant["engine"] == AUTO and not block and builtin_only(tenant):
+        return  # who asks for a thing that is built in alone gets what is built in
     if tenant["engine"] == AUTO:
         own = block.get("bin") or block.get("python")
         if device_kind == "cpu" or not (own or machine.vllm) or (_model_is_auto(block) and largest is None):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
+from cotenant.scenario.builtin_checks import builtin_checks
 from cotenant.scenario.schema import CONTEXT_TOKENS, GATE_PROFILES, PROTOCOLS, SHAPES
 from cotenant.scenario.values import AUTO, limit
 from cotenant.scenario.vllm import prompt_checks, tokens, vllm_checks
@@ -100,6 +101,7 @@ def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
     if tenant.get("packets") and kind in ("face", "completions"):
         yield ("packets",), f"packets are for kind: speech, and this is {kind}; remove it"
     yield from vllm_checks(tenant)
+    yield from builtin_checks(tenant)
     yield from _tenant_words(tenant, kind)
 
 

@@ -96,7 +96,9 @@ def whole(low: int, high: int) -> Callable[[object], int]:
     return read
 
 
-def _or_auto(read: Callable[[object], Any]) -> PlainValidator:
+def or_auto(read: Callable[[object], Any]) -> PlainValidator:
+    """A reader of the word auto, or of what `read` takes."""
+
     def either(value: object) -> Any:
         if value == AUTO:
             return AUTO
@@ -190,15 +192,15 @@ _RATE_OUT: Final = PlainSerializer(_rate_text)
 
 DurationNs = Annotated[int, PlainValidator(_duration), _DURATION_OUT]
 PositiveNs = Annotated[int, PlainValidator(_positive), _DURATION_OUT]
-DurationNsOrAuto = Annotated[int | Auto, _or_auto(_duration), _DURATION_OUT]
-PositiveNsOrAuto = Annotated[int | Auto, _or_auto(_positive), _DURATION_OUT]
+DurationNsOrAuto = Annotated[int | Auto, or_auto(_duration), _DURATION_OUT]
+PositiveNsOrAuto = Annotated[int | Auto, or_auto(_positive), _DURATION_OUT]
 Tokens = Annotated[int, PlainValidator(_size)]
-TokensOrAuto = Annotated[int | Auto, _or_auto(_size)]
+TokensOrAuto = Annotated[int | Auto, or_auto(_size)]
 ByteSize = Annotated[int, PlainValidator(_byte_size)]
 Share = Annotated[float, PlainValidator(_share)]
 RatePerS = Annotated[float, PlainValidator(_rate), _RATE_OUT]
 Count = Annotated[int, PlainValidator(whole(1, 10_000))]
-CountOrAuto = Annotated[int | Auto, _or_auto(whole(1, 10_000))]
+CountOrAuto = Annotated[int | Auto, or_auto(whole(1, 10_000))]
 Seed = Annotated[int, PlainValidator(whole(0, 2**31 - 1))]
 Name = Annotated[StrictStr, AfterValidator(_name)]
 LoadName = Annotated[StrictStr, AfterValidator(_load_name)]

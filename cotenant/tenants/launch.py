@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from cotenant.scenario.schema import Mps, Tenant
+from cotenant.scenario.values import AUTO
 from cotenant.tenants import attach, vllm
 from cotenant.tenants.log_tail import log_tail
 from cotenant.tenants.ready import check_port_free, wait_healthy, wait_idle, wait_ready_line
@@ -126,6 +127,13 @@ def builtin_argv(tenant: Tenant, replica: int, device_kind: DeviceKind, *, seed:
         argv += ["--threads", str(tenant.threads)]
     if tenant.packets is not None and tenant.kind == "speech":
         argv += ["--packets", tenant.packets.model_dump_json()]
+    if tenant.mode is not None and tenant.mode != AUTO:
+        argv += ["--mode", tenant.mode]
+    options = {"--voices": tenant.voices, "--step-overhead": tenant.step_overhead_ns,
+               "--context-frames": tenant.context_frames}  # fmt: skip
+    for option, value in options.items():
+        if value is not None and value != AUTO:
+            argv += [option, str(value)]
     return argv
 
 

@@ -13,6 +13,7 @@ import pytest
 from cotenant.errors import CouldNotRun
 from cotenant.scenario.schema import Tenant
 from cotenant.tenants import launch
+from cotenant.tenants.builtin.server import parse_arguments
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
 
@@ -64,7 +65,18 @@ def test_the_command_of_a_builtin_server() -> None:
     assert option(argv, "--threads") == "2"
     assert json.loads(option(argv, "--packets")) == {"first": 1, "steady": 3, "ramp": [2]}
     bare = launch.builtin_argv(tenant(kind="face"), 0, "gpu")
-    assert not {"--packets", "--threads"} & set(bare)
+    assert not {"--packets", "--threads", "--mode", "--voices", "--step-overhead"} & set(bare)
+
+
+def test_the_options_of_a_builtin_server() -> None:
+    spec = tenant(mode="eager", voices=3, step_overhead="2ms", context_frames=0)
+    argv = launch.builtin_argv(spec, 0, "gpu")
+    options = {"--mode": "eager", "--voices": "3", "--step-overhead": "2000000", "--context-frames": "0"}
+    assert {name: option(argv, name) for name in options} == options
+    # As the server itself reads them.
+    read = parse_arguments(argv[3:])
+    assert (read.mode, read.voices, read.step_overhead, read.context_frames) == ("eager", 3, 2_000_000, 0)
+    assert "--step-overhead" in launch.builtin_argv(tenant(step_overhead="0ms"), 0, "gpu")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +106,13 @@ def test_the_environment_of_a_tenant() -> None:
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50", "CUDA_MPS_CLIENT_PRIORITY": "1",
     }  # fmt: skip
     assert "CUDA_MPS_CLIENT_PRIORITY" not in launch.environment(spec, "cpu")
+    shared = {"CUDA_MPS_PIPE_DIRECTORY": "/run/x", "A": "shared"}
+    assert launch.environment(spec, "gpu", shared).items() >= {
+        ("CUDA_MPS_PIPE_DIRECTORY", "/run/x"),
+        ("A", "b"),
+    }
+    assert launch.environment(spec, "cpu", shared).keys().isdisjoint({"CUDA_MPS_PIPE_DIRECTORY"})
+    assert launch.environment(tenant(device="cpu"), "gpu", shared) == {"PYTHONUNBUFFERED": "1"}
     assert "OMP_NUM_THREADS" not in launch.environment(tenant(), "cpu")
 
 
