@@ -1,19 +1,12 @@
 """A scenario made ready for this machine: read, resolved, its gates checked, before anything is started."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
 
 from cotenant.conductor.preflight import Device, find_device, find_machine
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario
 from cotenant.verdict.written_gates import check_gates
-
-UNFITTED: Final = (
-    "the built-in servers' speed on a GPU is not yet fitted to that of the models they stand for: "
-    "the voice is faster, the head slower (README, Limits)"
-)
 
 
 def prepare(name_or_path: str, overrides: Sequence[str], *, quick: bool) -> tuple[Scenario, Device]:
@@ -22,6 +15,4 @@ def prepare(name_or_path: str, overrides: Sequence[str], *, quick: bool) -> tupl
     device = find_device(scenario.device)
     resolved = resolve(scenario, device.kind, quick=quick, machine=find_machine(device))
     check_gates(resolved, device.kind)
-    if device.kind == "gpu" and any(tenant.engine == "builtin" for tenant in resolved.tenants.values()):
-        device = replace(device, note=UNFITTED)
     return resolved, device

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cotenant.conductor import stand_ins
 from cotenant.conductor.context import LOAD, OBSERVER, Run, State
 from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLost
 from cotenant.conductor.load_spec import group_loads, load_specs
@@ -39,7 +40,10 @@ async def start_tenants(
             seed=run.scenario.seed,
             shared_env=shared_env,
         )
-    run.note("tenants", {name: dict(started[name].facts) for name in used if started[name].facts})
+    facts = {name: dict(started[name].facts) for name in used if started[name].facts}
+    run.note("tenants", facts)
+    for note in stand_ins.notes(used, facts):
+        run.progress.line(note)
     return {name: started[name].urls for name in used}
 
 

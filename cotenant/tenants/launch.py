@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from cotenant.scenario.schema import Mps, Tenant
+from cotenant.scenario.schema import SHAPES, Mps, Tenant
 from cotenant.scenario.values import AUTO
-from cotenant.tenants import attach, vllm
+from cotenant.tenants import attach, replicas, vllm
 from cotenant.tenants.log_tail import log_tail
-from cotenant.tenants.ready import check_port_free, wait_healthy, wait_idle, wait_ready_line
+from cotenant.tenants.ready import check_port_free, wait_healthy, wait_idle
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
 
@@ -80,9 +80,7 @@ async def start_tenant(
         return await _start_command(reaper, name, tenant, env=env, log_dir=log_dir)
     if tenant.engine != "builtin":
         raise ValueError(f"{name}: the engine {tenant.engine} is not resolved")
-    return Started(
-        urls=await _start_builtin(reaper, name, tenant, device_kind, env=env, log_dir=log_dir, seed=seed)
-    )
+    return await _start_builtin(reaper, name, tenant, device_kind, env=env, log_dir=log_dir, seed=seed)
 
 
 async def _start_builtin(
@@ -94,24 +92,29 @@ async def _start_builtin(
     env: Mapping[str, str],
     log_dir: Path,
     seed: int,
-) -> list[str]:
-    identifiers = [name] if tenant.replicas == 1 else [f"{name}@{n}" for n in range(tenant.replicas)]
-    urls = []
-    for replica, identifier in enumerate(identifiers):
-        log = log_dir / f"{identifier}.log"
-        offset_bytes = log.stat().st_size if log.exists() else 0
-        await reaper.spawn(
-            identifier,
-            builtin_argv(tenant, replica, device_kind, seed=seed),
-            log=log,
-            env=env,
-            nice=BUILTIN_CPU_NICE if _on_cpu(tenant, device_kind) else 0,
-        )
-        ready = await wait_ready_line(
-            reaper, identifier, log, limit_ns=tenant.ready.within_ns, offset_bytes=offset_bytes
-        )
-        urls.append(str(ready["url"]))
-    return urls
+) -> Started:
+    argvs = [builtin_argv(tenant, replica, device_kind, seed=seed) for replica in range(tenant.replicas)]
+    on_cpu = _on_cpu(tenant, device_kind)
+    plan = replicas.Plan(
+        name=name,
+        argvs=argvs,
+        env=env,
+        nice=BUILTIN_CPU_NICE if on_cpu else 0,
+        log_dir=log_dir,
+        limit_ns=tenant.ready.within_ns,
+        shape=tenant.shape,
+        knobs=_memory_knobs(name, tenant),
+    )
+    urls, facts = await replicas.start(reaper, plan)
+    return Started(urls=urls, facts={"device": "cpu" if on_cpu else "gpu", **facts})
+
+
+def _memory_knobs(name: str, tenant: Tenant) -> list[str]:
+    """What to lower where a built-in server does not fit into the GPU."""
+    smaller = SHAPES[tenant.kind][: SHAPES[tenant.kind].index(tenant.shape)]
+    knobs = [f"fewer replicas (tenants.{name}.replicas)"] if tenant.replicas > 1 else []
+    knobs += [f"fewer voices (tenants.{name}.voices)"] if tenant.kind == "speech" else []
+    return knobs + ([f"a smaller shape (tenants.{name}.shape: {' or '.join(smaller)})"] if smaller else [])
 
 
 def builtin_argv(tenant: Tenant, replica: int, device_kind: DeviceKind, *, seed: int = 0) -> list[str]:
