@@ -11,11 +11,12 @@ from cotenant.live.progress import Progress
 from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.schema import Scenario
-from cotenant.tenants import launch
+from cotenant.tenants import launch, mps
 
 # Ids in the reaper; a tenant's name has no colon.
 LOAD: Final = "load:"
 OBSERVER: Final = "observer:"
+MPS: Final = mps.IDENTIFIER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +54,12 @@ class Run:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """What changes while a run goes on. `stopped`: why it ends after this stage."""
+    """What changes while a run goes on. `stopped`: why it ends after this stage; `mps`: its own daemon."""
 
     stage: str = "start"
     stopped: str | None = None
     closing: bool = False
+    mps: mps.Daemon | None = None
     counts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def count(self, name: str, event: Mapping[str, Any]) -> None:
@@ -67,10 +69,25 @@ class State:
 
     def ended(self, run: Run, name: str, how: str) -> None:
         """A child has ended: a tenant's end ends the run after its stage; who waits for a load misses it."""
-        if self.closing or name.startswith((LOAD, OBSERVER)):
+        if self.closing or name.startswith(LOAD):
+            return
+        if name.startswith(OBSERVER):
+            run.mark_now("fault", name)  # the run goes on with less to tell
+            return
+        if name == MPS:
+            self._lost_mps(run, how)
             return
         tenant = name.partition("@")[0]  # a replica has the id `tenant@number`
         run.mark_now("fault", f"tenant:{tenant}")
         if self.stopped is None:
             tail = launch.log_tail(run.run_dir / "logs", name)
             self.stopped = f"the tenant {name!r} ended ({how}) in {self.stage}{tail}"
+
+    def _lost_mps(self, run: Run, how: str) -> None:
+        run.mark_now("fault", MPS)
+        # First of all that follows from it: its clients fail with CUDA errors.
+        tail = launch.log_tail(run.own_logs(), mps.LOG_NAME)
+        self.stopped = (
+            f"the MPS daemon of this run ended ({how}) in {self.stage}: its clients cannot use the GPU any more, "
+            f"and new ones would not share it by MPS; run again, or set sharing: time-slice{tail}"
+        )

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from cotenant.conductor import looks, start
+from cotenant.conductor import looks, start, watch
 from cotenant.conductor.context import LOAD, Run, State
 from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLost
 from cotenant.conductor.plan import windows
@@ -46,6 +46,7 @@ async def climb(run: Run) -> None:
                 finally:
                     state.closing = True
                     await _stop_load(control)
+                    await sharing.stop(run, reaper, state.mps)
         finally:
             await control.close()
 
@@ -54,12 +55,15 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
     plan = windows(run.scenario)
     report = Reporter(run, state, plan)
     report.phase("starting the tenants")
-    urls = await start.start_tenants(run, reaper)
+    state.mps = await sharing.start(run, reaper)
+    shared_env = {} if state.mps is None else state.mps.env
+    urls = await start.start_tenants(run, reaper, shared_env)
     # An attached server may be at work for others.
     ours = [url for name in urls if run.scenario.tenants[name].engine != "attach" for url in urls[name]]
     processes = await start.start_load(run, control, reaper, urls)
-    await start.start_observers(run, reaper, urls)
+    await watch.start_observers(run, reaper, urls)
     await start.warm(run, state, processes, report)
+    watch.note_observers(run, tell=True)
     ports = StagePorts(
         now_ns=time.monotonic_ns,
         sleep_until_ns=_sleep_until_ns,
@@ -85,6 +89,7 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
     finally:
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)
+        watch.note_observers(run, tell=False)  # one that ended in mid-run has said why
 
 
 async def _raise_lost(

@@ -24,7 +24,8 @@ from cotenant.observers.gpm import MIN_WINDOW_NS, Gpm
 from cotenant.observers.gpu_device import GpuDevice, find_device, read_machine
 from cotenant.observers.gpu_readings import QuickReadings, Row, SlowReadings
 from cotenant.observers.grid import ticks
-from cotenant.observers.host import pids_by_name, read_processes, trees
+from cotenant.observers.host import pids_by_name
+from cotenant.observers.kin import Kin
 from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
 from cotenant.run_dir.writer import RunWriter
@@ -34,33 +35,16 @@ SOURCE: Final = "gpu-observer"
 _COULD_NOT_RUN: Final = 5
 _FLUSH_S: Final = 0.5
 _SLOW_PERIOD_NS: Final = NS_PER_S
-_SCAN_NS: Final = 5 * NS_PER_S
 _JOIN_S: Final = 2.0
-
-
-class TenantPids:
-    """pid -> tenant of the processes that the tenants' own have started, looked up every few seconds."""
-
-    def __init__(self, roots: Mapping[str, int]) -> None:
-        self._roots = roots
-        self._found: dict[int, str] = {}
-        self._scan_ns = 0
-
-    def __call__(self) -> Mapping[int, str]:
-        if self._roots and time.monotonic_ns() >= self._scan_ns:
-            self._scan_ns = time.monotonic_ns() + _SCAN_NS
-            found = trees(self._roots, read_processes())
-            self._found = {process.pid: name for name, tree in found.items() for process in tree}
-        return self._found
 
 
 class Sampler:
     """Two threads that read one GPU and queue rows; `stop` is set to end them, or by the first that fails."""
 
     def __init__(
-        self, nvml: Nvml, device: GpuDevice, roots: Mapping[str, int], period_ns: int, stop: threading.Event
+        self, nvml: Nvml, device: GpuDevice, kin: Kin, period_ns: int, stop: threading.Event
     ) -> None:
-        self._nvml, self._device, self._roots = nvml, device, roots
+        self._nvml, self._device, self._kin = nvml, device, kin
         self._period_ns, self._stop = period_ns, stop
         self.rows: queue.SimpleQueue[list[Row]] = queue.SimpleQueue()
         self.lag_ns = 0
@@ -93,8 +77,10 @@ class Sampler:
             self.rows.put(rows + readings.take())
 
     def _slow(self) -> None:
-        pids = TenantPids(self._roots)
-        readings = SlowReadings(self._nvml, self._device, lambda: self._gpm.delivers, pids)
+        kin = self._kin
+        readings = SlowReadings(
+            self._nvml, self._device, lambda: self._gpm.delivers, kin.tenants, own_of=kin.own
+        )
         for _ in ticks(_SLOW_PERIOD_NS, self._stop.wait):
             self.rows.put(readings.take())
 
@@ -110,12 +96,12 @@ def observe(
     nvml: Nvml,
     device: GpuDevice,
     writer: RunWriter,
-    roots: Mapping[str, int],
+    kin: Kin,
     period_ns: int,
     stop: threading.Event,
 ) -> None:
     """Sample until `stop` is set; the caller closes `nvml` and `writer`. Raises OSError (a full disk)."""
-    sampler = Sampler(nvml, device, roots, period_ns, stop)
+    sampler = Sampler(nvml, device, kin, period_ns, stop)
     told_ns = time.monotonic_ns()
     try:
         while not stop.wait(_FLUSH_S):
@@ -158,7 +144,7 @@ def _ready_line(device: GpuDevice) -> dict[str, object]:
         "ready": True, "gpu": device.uuid, "index": device.index, "name": device.name,
         "driver": device.driver, "gpm": device.gpm, "mig_slices": list(device.mig_slices),
         "unified_memory": device.unified_memory, "memory_total_bytes": device.memory_total_bytes,
-        "notes": list(device.notes),
+        "notes": [note._asdict() for note in device.notes],
     }  # fmt: skip
 
 
@@ -184,7 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="cotenant.observers.gpu", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--gpu", default="cuda:0", help="UUID, NVML index or cuda:N")
-    parser.add_argument("--pids", type=pids_by_name, default={}, help="name=pid,name=pid")
+    parser.add_argument("--pids", type=pids_by_name, default={}, help="tenant=pid,tenant@1=pid")
+    parser.add_argument("--run-pid", type=int, help="all processes of the run descend from it")
     parser.add_argument("--period-ms", type=_period_ns, default=200 * NS_PER_MS, dest="period_ns")
     options = parser.parse_args(arguments)
     stop = threading.Event()
@@ -201,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _say(_ready_line(device))
     try:
         try:
-            observe(nvml, device, writer, options.pids, options.period_ns, stop)
+            observe(nvml, device, writer, Kin(options.pids, options.run_pid), options.period_ns, stop)
         finally:
             writer.close()
     except OSError as error:

@@ -7,7 +7,7 @@ by UUID first.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import NvmlTrouble
@@ -25,12 +25,20 @@ class Machine:
     nested_pids: bool
 
 
+class Note(NamedTuple):
+    """Something that cannot be trusted or had here, and what would mend it ("" where nothing would)."""
+
+    kind: str
+    text: str
+    advice: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDevice:
     """A GPU or a MIG slice of one.
 
     `handle` is for memory and processes (the slice's own), `board` for what the whole card has (clocks,
-    power); `gpu_instance` is set for a slice, `notes` are sentences about what cannot be trusted here.
+    power); `gpu_instance` is set for a slice.
     """
 
     handle: Any
@@ -45,7 +53,7 @@ class GpuDevice:
     unified_memory: bool
     gpm: bool
     machine: Machine
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def read_machine() -> Machine:
@@ -75,7 +83,7 @@ def find_device(
     nvml: Nvml, wanted: str, environ: Mapping[str, str], machine: Machine
 ) -> GpuDevice | NvmlTrouble:
     """`wanted`: a UUID (or its unique beginning) of a GPU or MIG slice, an NVML index, or `cuda:N`."""
-    notes: list[str] = []
+    notes: list[Note] = []
     if wanted.startswith("cuda"):
         resolved = _cuda_entry(nvml, wanted, environ, notes)
         if isinstance(resolved, NvmlTrouble):
@@ -99,7 +107,7 @@ def gpu_uuids(nvml: Nvml) -> list[str]:
     return [nvml.text("nvmlDeviceGetUUID", handle) or "" if handle is not None else "" for handle in handles]
 
 
-def _cuda_entry(nvml: Nvml, wanted: str, environ: Mapping[str, str], notes: list[str]) -> str | NvmlTrouble:
+def _cuda_entry(nvml: Nvml, wanted: str, environ: Mapping[str, str], notes: list[Note]) -> str | NvmlTrouble:
     """CUDA's device N -> a UUID, or the NVML index where nothing renumbers."""
     number = wanted.partition(":")[2] or "0"
     if not number.isdecimal():
@@ -121,8 +129,11 @@ def _cuda_entry(nvml: Nvml, wanted: str, environ: Mapping[str, str], notes: list
         return entry
     if len(uuids) > 1 and environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
         notes.append(
-            "CUDA may number these GPUs otherwise than NVML (CUDA_DEVICE_ORDER is not PCI_BUS_ID); "
-            "name the GPU by its UUID to be sure"
+            Note(
+                "cuda-numbering",
+                "CUDA may number these GPUs otherwise than NVML (CUDA_DEVICE_ORDER is not PCI_BUS_ID)",
+                "name the GPU by its UUID to be sure",
+            )
         )
     return uuids[int(entry)] or entry
 
@@ -154,34 +165,36 @@ def _slices(nvml: Nvml, board: Any) -> dict[str, Any]:
     return slices
 
 
-def _describe(nvml: Nvml, handle: Any, machine: Machine, notes: list[str]) -> GpuDevice:
+def _describe(nvml: Nvml, handle: Any, machine: Machine, notes: list[Note]) -> GpuDevice:
     uuid = nvml.text("nvmlDeviceGetUUID", handle) or "GPU-unknown"
     board, gpu_instance = handle, None
     if uuid.startswith("MIG-"):
         board = nvml.call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle).value or handle
         gpu_instance = nvml.call("nvmlDeviceGetGpuInstanceId", handle).value
-        notes.append("clocks, power and throttling are the whole card's, not this MIG slice's")
+        notes.append(
+            Note("mig-board", "clocks, power and throttling are the whole card's, not this MIG slice's", "")
+        )
     slices = tuple(_slices(nvml, board))
     if slices and gpu_instance is None:
-        notes.append(
-            f"MIG is on ({', '.join(slices)}): CUDA uses one slice only; name its UUID, "
-            "or the readings are of all"
-        )
+        text = f"MIG is on ({', '.join(slices)}): CUDA uses one slice only, the readings are of all"
+        notes.append(Note("mig-on", text, "name the slice's UUID as the device"))
     memory, status = nvml.memory(handle)
     total_bytes = int(memory.total) if memory is not None and memory.total else None
     unified = total_bytes is None and status in ("ok", "unsupported")
     if unified:
-        notes.append("this GPU shares the system's memory: memory is /proc/meminfo's, of the whole machine")
+        text = "this GPU shares the system's memory: memory is /proc/meminfo's, of the whole machine"
+        notes.append(Note("unified-memory", text, ""))
     if machine.wsl2:
-        notes.append("under WSL2 neither utilization nor the processes on the GPU can be had")
+        text = "under WSL2 neither utilization nor the processes on the GPU can be had"
+        notes.append(Note("wsl2", text, "run on Linux itself for both"))
     if machine.nested_pids:
-        notes.append(
-            "in a container the driver's process ids are the host's: memory by process may be missing"
-        )
+        text = "in a container the driver's process ids are the host's: memory by process may be missing"
+        notes.append(Note("container-pids", text, "start the container with --pid=host"))
     support, _ = nvml.call("nvmlGpmQueryDeviceSupport", board)
     gpm = support is not None and bool(support.isSupportedDevice)
     if not gpm:
-        notes.append("no GPM on this GPU or driver: SM, tensor and DRAM use cannot be had")
+        text = "no GPM on this GPU or driver: SM, tensor and DRAM use cannot be had"
+        notes.append(Note("no-gpm", text, ""))
     return GpuDevice(
         handle=handle,
         board=board,

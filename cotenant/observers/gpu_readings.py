@@ -5,7 +5,7 @@ the difference between two.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -110,7 +110,11 @@ class QuickReadings:
 
 
 class SlowReadings:
-    """Energy, memory by process; where GPM is missing, NVML's utilization and PCIe: up to 21 ms a call."""
+    """Energy, memory by process; where GPM is missing, NVML's utilization and PCIe: up to 21 ms a call.
+
+    `processes` counts all on this GPU; `foreign_processes` those that are none of the run's own, with their
+    `foreign_memory_bytes` and, as `foreign_changes`, how many came or went since the reading before.
+    """
 
     def __init__(
         self,
@@ -119,9 +123,14 @@ class SlowReadings:
         gpm_delivers: Callable[[], bool],
         tenant_of: Callable[[], Mapping[int, str]],
         now_ns: Callable[[], int] = time.monotonic_ns,
+        *,
+        own_of: Callable[[Collection[int]], Collection[int]] | None = None,
     ) -> None:
         self._nvml, self._device, self._now_ns = nvml, device, now_ns
         self._gpm_delivers, self._tenant_of = gpm_delivers, tenant_of
+        # Without it only the tenants' processes are known to be the run's own.
+        self._own_of = own_of if own_of is not None else lambda pids: self._tenant_of().keys() & set(pids)
+        self._foreign: frozenset[int] | None = None
         self._last_ns = now_ns()
         self._energy_ns, self._energy = self._read_energy()
         self._seen: set[str] = set()
@@ -174,7 +183,6 @@ class SlowReadings:
         if status == "ok" and self._are_host_pids(listed):
             status = "unsupported"
         used: dict[str, Reading] = {}
-        others = Reading(float(len(listed.keys() - tenant_of.keys())), "ok")
         for name in names if status == "ok" else ():
             sizes = [size for pid, size in listed.items() if tenant_of.get(pid) == name]
             if sizes:
@@ -186,7 +194,24 @@ class SlowReadings:
         missing = Reading(None, status if status != "ok" else "lost")
         used |= dict.fromkeys(gone, missing)
         told = {f"process_memory_bytes/{name}": reading for name, reading in used.items()}
-        return told | {"other_processes": others if status == "ok" else missing}
+        return told | self._others(listed, missing if status != "ok" else None)
+
+    def _others(self, listed: Mapping[int, int | None], missing: Reading | None) -> dict[str, Reading]:
+        """Who else is on this GPU; `missing`: why that is not known."""
+        names = ("processes", "foreign_processes", "foreign_memory_bytes", "foreign_changes")
+        if missing is not None:
+            self._foreign = None
+            return dict.fromkeys(names, missing)
+        before, self._foreign = self._foreign, frozenset(listed.keys() - set(self._own_of(listed)))
+        sizes = [listed[pid] for pid in self._foreign]
+        known = [size for size in sizes if size is not None]
+        used = Reading(float(sum(known)), "ok") if len(known) == len(sizes) else _NONE
+        changes = 0 if before is None else len(before ^ self._foreign)
+        readings = (
+            Reading(float(len(listed)), "ok"), Reading(float(len(sizes)), "ok"), used,
+            Reading(float(changes), "ok"),
+        )  # fmt: skip
+        return dict(zip(names, readings, strict=True))
 
     def _processes(self) -> tuple[dict[int, int | None], Status]:
         """pid -> bytes. MPS lists its clients apart."""

@@ -1,9 +1,10 @@
 """The host observer: CPU time and memory of the run's processes, and how late this host wakes a sleeper.
 
 Run as `python -m cotenant.observers.host --run-dir DIR --pids name=pid,...`; ends on SIGTERM or SIGINT. Each
-second it writes to the table `host`, for each name and its descendants together, `cpu_s` (cumulative, as long
-as a process of the tree is there) and `rss_bytes` (shared pages count in each process), and as source `host`
-the metric `sleep_lag_ns`: how much longer than asked the longest of its sleeps in that second took.
+second it writes to the table `host`, for each tenant (`name@number` is one of its replicas) with all that
+descends from it, `cpu_s` (cumulative, as long as the trees are there) and `rss_bytes` (shared pages count in
+each process), and as source `host` the metric `sleep_lag_ns`: how much longer than asked the longest of its
+sleeps in that second took.
 """
 
 import argparse
@@ -70,6 +71,11 @@ def trees(roots: Mapping[str, int], processes: Iterable[Process]) -> dict[str, l
     return found
 
 
+def tenant_of_root(name: str) -> str:
+    """The tenant of a process's id: a replica's is `tenant@number`."""
+    return name.partition("@")[0]
+
+
 def observe(writer: RunWriter, roots: Mapping[str, int], stopped: Callable[[], bool]) -> None:
     """Write a sample each second until `stopped`, on an absolute grid; the caller closes the writer."""
     tick_ns = scan_ns = time.monotonic_ns()
@@ -80,13 +86,10 @@ def observe(writer: RunWriter, roots: Mapping[str, int], stopped: Callable[[], b
             members = trees(roots, read_processes())
             scan_ns += _SCAN_NS
         t_ns = time.monotonic_ns()
-        for name, tree in members.items():
-            now = [process for old in tree if (process := _again(old)) is not None]
-            # A pid may come back as another process once the first has ended.
-            if now and now[0].start_ticks == known.setdefault(name, now[0]).start_ticks:
-                writer.append("host", t=t_ns, source=name, metric="cpu_s", value=sum(p.cpu_s for p in now))
-                rss_bytes = sum(process.rss_bytes for process in now)
-                writer.append("host", t=t_ns, source=name, metric="rss_bytes", value=float(rss_bytes))
+        for name, now in _by_tenant(members, known).items():
+            writer.append("host", t=t_ns, source=name, metric="cpu_s", value=sum(p.cpu_s for p in now))
+            rss_bytes = sum(process.rss_bytes for process in now)
+            writer.append("host", t=t_ns, source=name, metric="rss_bytes", value=float(rss_bytes))
         writer.flush()
         tick_ns += NS_PER_S
         if (lag_ns := _worst_lag_ns(tick_ns, stopped)) is not None:
@@ -95,6 +98,20 @@ def observe(writer: RunWriter, roots: Mapping[str, int], stopped: Callable[[], b
             )
         while tick_ns + NS_PER_S <= time.monotonic_ns():
             tick_ns += NS_PER_S  # seconds in which this process did not run at all stay without a sample
+
+
+def _by_tenant(members: Mapping[str, list[Process]], known: dict[str, Process]) -> dict[str, list[Process]]:
+    """Tenant -> what its trees are now. One with a replica that has ended is left out: its sum would fall."""
+    found: dict[str, list[Process]] = {}
+    broken = set()
+    for name, tree in members.items():
+        now = [process for old in tree if (process := _again(old)) is not None]
+        # A pid may come back as another process once the first has ended.
+        if now and now[0].start_ticks == known.setdefault(name, now[0]).start_ticks:
+            found.setdefault(tenant_of_root(name), []).extend(now)
+        else:
+            broken.add(tenant_of_root(name))
+    return {name: now for name, now in found.items() if name not in broken}
 
 
 def read_processes() -> list[Process]:

@@ -29,6 +29,7 @@ from cotenant.observers.gpu_device import GpuDevice, find_device, read_machine
 from cotenant.observers.gpu_readings import SlowReadings
 from cotenant.observers.grid import ticks
 from cotenant.observers.host import parse_stat
+from cotenant.observers.kin import Kin
 from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
 from cotenant.resources import data_dir
@@ -59,7 +60,7 @@ def say(what: str, **more: Any) -> None:
 def show_readings(nvml: Nvml, device: GpuDevice) -> None:
     """Three seconds of the sampler, then the fallbacks that GPM makes needless."""
     stop = threading.Event()
-    sampler = Sampler(nvml, device, {"self": os.getpid()}, 200 * NS_PER_MS, stop)
+    sampler = Sampler(nvml, device, Kin({"self": os.getpid()}), 200 * NS_PER_MS, stop)
     time.sleep(3.3)
     stop.set()
     sampler.join()

@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from cotenant.observers import gpu
 from cotenant.observers.gpm import METRICS
 from cotenant.observers.gpu_readings import QuickReadings
+from cotenant.observers.kin import Kin
 from cotenant.run_dir import manifest, reader
 from cotenant.run_dir.writer import RunWriter
 from cotenant.testing.fake_nvml import install
@@ -111,7 +114,7 @@ def test_a_gpu_that_hangs_loses_no_rows_and_does_not_hold_up_the_end(
     writer = RunWriter(tmp_path, "gpu", audio_limit_bytes=None)
     with device(FakeGpu(), library=Hanging) as (nvml, found):
         observing = threading.Thread(
-            target=gpu.observe, args=(nvml, found, writer, {}, 110_000_000, stop), daemon=True
+            target=gpu.observe, args=(nvml, found, writer, Kin({}), 110_000_000, stop), daemon=True
         )
         observing.start()
         assert hanging.wait(30)
@@ -135,7 +138,7 @@ def test_a_fault_of_our_own_in_a_thread_ends_the_observer(
     writer = RunWriter(tmp_path, "gpu", audio_limit_bytes=None)
     with device(FakeGpu()) as (nvml, found):
         with pytest.raises(ZeroDivisionError):
-            gpu.observe(nvml, found, writer, {}, 110_000_000, threading.Event())
+            gpu.observe(nvml, found, writer, Kin({}), 110_000_000, threading.Event())
         writer.close()
 
 
@@ -143,7 +146,7 @@ def test_slow_calls_are_made_on_a_thread_that_times_nothing() -> None:
     library = FakeLibrary(FakeGpu(gpm=False))
     stop = threading.Event()
     with device(library.gpus[0], library=lambda *_, **__: library) as (nvml, found):
-        sampler = gpu.Sampler(nvml, found, {"me": os.getpid()}, 110_000_000, stop)
+        sampler = gpu.Sampler(nvml, found, Kin({"me": os.getpid()}), 110_000_000, stop)
         seen: set[str] = set()
         while "nvml_utilization_percent" not in seen:
             seen |= {row.metric for row in sampler.rows.get(timeout=30)}
@@ -158,8 +161,17 @@ def test_slow_calls_are_made_on_a_thread_that_times_nothing() -> None:
     assert not library.callers["quick"] & slow
 
 
-def test_pids_of_a_tenant_are_its_whole_tree() -> None:
-    pids = gpu.TenantPids({"me": os.getpid(), "gone": 2**31 - 9})
-    assert pids()[os.getpid()] == "me"
-    assert "gone" not in pids().values()
-    assert gpu.TenantPids({})() == {}
+def test_pids_of_a_tenant_are_its_whole_tree_and_those_of_all_its_replicas() -> None:
+    kin = Kin({"me@0": os.getpid(), "me@1": os.getppid(), "gone": 2**31 - 9})
+    assert kin.tenants()[os.getpid()] == "me"
+    assert set(kin.tenants().values()) == {"me"}
+    assert Kin({}).tenants() == {}
+
+
+def test_what_descends_from_the_run_is_its_own_and_stays_so() -> None:
+    kin = Kin({}, os.getpid())
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert kin.own([child.pid, os.getpid(), os.getppid()]) == {child.pid, os.getpid()}
+        child.communicate(b"\n")
+    assert kin.own([child.pid]) == {child.pid}
+    assert Kin({}).own([os.getpid()]) == set()

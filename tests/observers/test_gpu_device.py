@@ -56,7 +56,7 @@ def test_an_index_of_cuda_that_may_be_numbered_otherwise_is_said() -> None:
     unsure, sure = find("cuda:1"), find("cuda:1", CUDA_DEVICE_ORDER="PCI_BUS_ID")
     assert isinstance(unsure, GpuDevice)
     assert isinstance(sure, GpuDevice)
-    assert "CUDA_DEVICE_ORDER" in " ".join(unsure.notes)
+    assert "CUDA_DEVICE_ORDER" in " ".join(note.text for note in unsure.notes)
     assert sure.notes == ()
 
 
@@ -71,7 +71,7 @@ def test_a_slice_of_mig() -> None:
     with device(FakeGpu(mig_slices=SLICES), wanted=SLICES[1]) as (_, found):
         assert (found.uuid, found.gpu_instance, found.index) == (SLICES[1], 2, 0)
         assert found.name == "NVIDIA H200"
-        assert "whole card" in found.notes[0]
+        assert "whole card" in found.notes[0].text
     with device(FakeGpu(mig_slices=SLICES), wanted="MIG-2") as (_, found):
         assert found.gpu_instance == 2
 
@@ -80,7 +80,7 @@ def test_a_whole_gpu_on_which_mig_is_on_is_said() -> None:
     with device(FakeGpu(mig_slices=SLICES)) as (_, found):
         assert found.mig_slices == tuple(SLICES)
         assert found.gpu_instance is None
-        assert SLICES[0] in found.notes[0]
+        assert SLICES[0] in found.notes[0].text
 
 
 def test_a_slice_named_by_cuda_visible_devices() -> None:
@@ -102,7 +102,7 @@ def test_memory_that_is_the_systems(gpu: FakeGpu) -> None:
     with device(gpu) as (_, found):
         assert found.unified_memory
         assert found.memory_total_bytes is None
-        assert "/proc/meminfo" in found.notes[0]
+        assert "/proc/meminfo" in found.notes[0].text
 
 
 def test_memory_that_may_not_be_read_is_not_the_systems() -> None:
@@ -122,14 +122,14 @@ def test_memory_that_may_not_be_read_is_not_the_systems() -> None:
 def test_a_gpu_without_gpm_says_so(gpu: FakeGpu, missing: tuple[str, ...]) -> None:
     with device(gpu, missing=missing) as (_, found):
         assert not found.gpm
-        assert "GPM" in found.notes[0]
+        assert "GPM" in found.notes[0].text
 
 
 def test_wsl2_and_containers_are_said() -> None:
     with device(FakeGpu(), WSL2) as (_, found):
-        assert "WSL2" in found.notes[0]
+        assert "WSL2" in found.notes[0].text
     with device(FakeGpu(), CONTAINER) as (_, found):
-        assert "container" in found.notes[0]
+        assert "container" in found.notes[0].text
 
 
 def test_a_name_that_is_no_text() -> None:

@@ -23,12 +23,38 @@ def memory(readings: dict[str, tuple[float | None, str]]) -> dict[str, tuple[flo
     return {name.removeprefix(prefix): value for name, value in readings.items() if name.startswith(prefix)}
 
 
-def test_processes_that_belong_to_no_tenant_are_counted() -> None:
+def test_processes_that_are_none_of_the_runs_are_counted() -> None:
     gpu = FakeGpu(processes=[(os.getpid(), 70), (SECOND, 5), (0, 9)], mps_processes=[(1, 2)])
-    assert slow(gpu, tenants=TENANTS)["other_processes"] == (1.0, "ok")
-    assert slow(gpu)["other_processes"] == (3.0, "ok")
-    assert slow(FakeGpu(), tenants=TENANTS)["other_processes"] == (0.0, "ok")
-    assert slow(FakeGpu(), CONTAINER)["other_processes"] == (None, "unsupported")
+    found = slow(gpu, tenants=TENANTS)
+    assert found["processes"] == (3.0, "ok")
+    assert found["foreign_processes"] == (1.0, "ok")
+    assert found["foreign_memory_bytes"] == (2.0, "ok")
+    assert slow(gpu)["foreign_processes"] == (3.0, "ok")
+    assert slow(FakeGpu(), tenants=TENANTS)["foreign_processes"] == (0.0, "ok")
+    for name in ("processes", "foreign_processes", "foreign_memory_bytes", "foreign_changes"):
+        assert slow(FakeGpu(), CONTAINER)[name] == (None, "unsupported")
+
+
+def test_one_that_came_while_another_went_is_two_changes() -> None:
+    gpu = FakeGpu(processes=[(1, 70)])
+    with device(gpu) as (nvml, found):
+        readings = SlowReadings(nvml, found, lambda: True, dict, own_of=lambda pids: {3} & set(pids))
+        assert by_metric(readings.take())["foreign_changes"] == (0.0, "ok")
+        gpu.processes = [(2, 70), (3, 5)]
+        now = by_metric(readings.take())
+        assert (now["foreign_changes"], now["foreign_processes"]) == ((2.0, "ok"), (1.0, "ok"))
+        # What cannot be read is no change, and the next one that can has nothing to compare with.
+        gpu.codes["nvmlDeviceGetComputeRunningProcesses_v3"] = 15
+        assert by_metric(readings.take())["foreign_changes"] == (None, "lost")
+        gpu.codes.clear()
+        gpu.processes = []
+        assert by_metric(readings.take())["foreign_changes"] == (0.0, "ok")
+
+
+def test_a_foreign_process_of_unknown_size_makes_the_sum_unknown() -> None:
+    found = slow(FakeGpu(processes=[(1, 70), (2, 2**64 - 1)]))
+    assert found["foreign_processes"] == (2.0, "ok")
+    assert found["foreign_memory_bytes"] == (None, "unsupported")
 
 
 def test_clients_of_mps_are_listed_apart() -> None:

@@ -145,7 +145,8 @@ def test_a_gpu_that_is_gone_has_no_values() -> None:
 
 
 def test_nvml_utilization_only_where_gpm_is_missing() -> None:
-    assert set(slow(FakeGpu())) == {"energy_power_w", "other_processes"}
+    always = {"energy_power_w", "processes", "foreign_processes", "foreign_memory_bytes", "foreign_changes"}
+    assert set(slow(FakeGpu())) == always
     found = slow(FakeGpu(), gpm=False)
     assert found["nvml_utilization_percent"] == (39.0, "ok")
     assert found["nvml_pcie_tx_kb_per_s"] == (1000.0, "ok")

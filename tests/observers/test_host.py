@@ -1,5 +1,6 @@
 """The host observer: what it reads of processes, and a real one over a real child."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -118,3 +119,22 @@ def rows(run_dir: Path, source: str, metric: str) -> list[tuple[int, float]]:
 
 def values(run_dir: Path, source: str, metric: str) -> list[float]:
     return [value for _, value in rows(run_dir, source, metric)]
+
+
+def test_replicas_count_for_their_tenant_and_one_that_ended_leaves_it_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock({})
+    monkeypatch.setattr(host, "time", clock)
+    seen = {pid: process(pid, 1) for pid in (2, 3, 4)}
+    monkeypatch.setattr(host, "read_processes", lambda: list(seen.values()))
+    monkeypatch.setattr(host, "_read", lambda pid: seen.get(pid) if pid != 4 or clock.now_ns < 2e9 else None)
+    for pid, cpu_s in ((2, 1.0), (3, 2.0), (4, 4.0)):
+        seen[pid] = dataclasses.replace(seen[pid], cpu_s=cpu_s)
+    writer = RunWriter(tmp_path, "host")
+    roots = {"tts@0": 2, "tts@1": 3, "head@0": 3, "head@1": 4}
+    host.observe(writer, roots, lambda: clock.now_ns > 3_500_000_000)
+    writer.close()
+    manifest.write(tmp_path, {"schema": 1, "tool": "cotenant"})
+    assert {value for _, value in rows(tmp_path, "tts", "cpu_s")} == {3.0}
+    assert [value for _, value in rows(tmp_path, "head", "cpu_s")] == [6.0, 6.0]
