@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cotenant import __version__
-from cotenant.cli import compare, gate, list_, run, serve, simulate
+from cotenant.cli import compare, gate, list_, listen, run, serve, simulate
 from cotenant.cli.guard import guard
 
 COMMANDS: dict[str, Callable[..., int]] = {
@@ -17,6 +17,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "simulate": simulate.command,
     "serve": serve.command,
     "list": list_.command,
+    "listen": listen.command,
 }
 
 

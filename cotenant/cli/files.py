@@ -19,6 +19,15 @@ def write_markdown(flag: str, path: Path, text: str) -> None:
     _write(flag, path, text, mode)
 
 
+def write_bytes(flag: str, path: Path, data: bytes) -> None:
+    """Writes `data` to the file that `flag` named. Raises UserError where that cannot be."""
+    try:
+        path.write_bytes(data)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{flag}: cannot write {path}: {reason}") from None
+
+
 def _is_step_summary(path: Path) -> bool:
     collected = os.environ.get(STEP_SUMMARY)
     if not collected or not path.exists():
