@@ -11,12 +11,13 @@ from cotenant.live.progress import Progress
 from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.schema import Scenario
-from cotenant.tenants import launch, mps
+from cotenant.tenants import launch
+from cotenant.tenants import mps as own_mps
 
 # Ids in the reaper; a tenant's name has no colon.
 LOAD: Final = "load:"
 OBSERVER: Final = "observer:"
-MPS: Final = mps.IDENTIFIER
+MPS: Final = own_mps.IDENTIFIER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class State:
     stage: str = "start"
     stopped: str | None = None
     closing: bool = False
-    mps: mps.Daemon | None = None
+    mps: own_mps.Daemon | None = None
     counts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def count(self, name: str, event: Mapping[str, Any]) -> None:
@@ -86,8 +87,8 @@ class State:
     def _lost_mps(self, run: Run, how: str) -> None:
         run.mark_now("fault", MPS)
         # First of all that follows from it: its clients fail with CUDA errors.
-        tail = launch.log_tail(run.own_logs(), mps.LOG_NAME)
+        tail = launch.log_tail(run.own_logs(), own_mps.LOG_NAME)
         self.stopped = (
-            f"the MPS daemon of this run ended ({how}) in {self.stage}: its clients cannot use the GPU any more, "
-            f"and new ones would not share it by MPS; run again, or set sharing: time-slice{tail}"
+            f"the MPS daemon of this run ended ({how}) in {self.stage}: its clients cannot use the GPU any "
+            f"more, and new ones would not share it by MPS; run again, or set sharing: time-slice{tail}"
         )

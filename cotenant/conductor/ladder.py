@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from cotenant.conductor import looks, start, watch
+from cotenant.conductor import looks, sharing, start, watch
 from cotenant.conductor.context import LOAD, Run, State
 from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLost
 from cotenant.conductor.plan import windows
@@ -61,8 +61,9 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
     # An attached server may be at work for others.
     ours = [url for name in urls if run.scenario.tenants[name].engine != "attach" for url in urls[name]]
     processes = await start.start_load(run, control, reaper, urls)
-    await watch.start_observers(run, reaper, urls)
+    await watch.start_observers(run, reaper, urls, shared_env)
     await start.warm(run, state, processes, report)
+    await sharing.verify(run, reaper, state.mps)
     watch.note_observers(run, tell=True)
     ports = StagePorts(
         now_ns=time.monotonic_ns,

@@ -4,16 +4,16 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import psutil
 
 from cotenant.conductor.plan import used_tenants
 from cotenant.errors import CouldNotRun, UserError
+from cotenant.observers.gpu_device import Note, gpu_uuids, read_machine
 from cotenant.observers.gpu_device import find_device as find_gpu
-from cotenant.observers.gpu_device import read_machine
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
 from cotenant.scenario.auto import Machine
 from cotenant.scenario.schema import Scenario
@@ -21,11 +21,20 @@ from cotenant.scenario.schema import Scenario
 # A tiny-shape server on a CPU was seen at about 350 MiB resident, most of it PyTorch itself.
 _BUILTIN_BYTES = 400 * 2**20
 _OWN_BYTES = 500 * 2**20
+# nvmlComputeMode_t of nvml.h
+COMPUTE_PROHIBITED: Final = 2
+COMPUTE_EXCLUSIVE: Final = 3
+_NO_GPU: Final = ("no_binding", "no_library", "no_driver", "no_device")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What the tenants run on. `note` is a sentence for the user where the choice needs one."""
+    """What the tenants run on. `note` is a sentence for the user where the choice needs one.
+
+    Of a GPU: `gpu` its UUID (MIG-... for a slice), `gpu_count` how many the driver shows, `compute_mode` as
+    NVML has it, `mig` whether it is cut into slices, `notes` what cannot be trusted or had of it. None: NVML
+    does not tell.
+    """
 
     kind: Literal["cpu", "gpu"]
     name: str
@@ -33,6 +42,12 @@ class Device:
     gpu_total_bytes: int | None = None
     gpu_free_bytes: int | None = None
     note: str | None = None
+    gpu: str | None = None
+    gpu_count: int = 0
+    compute_mode: int | None = None
+    mig: bool = False
+    wsl2: bool = False
+    notes: tuple[Note, ...] = ()
 
 
 def find_device(wanted: str) -> Device:
@@ -41,10 +56,12 @@ def find_device(wanted: str) -> Device:
     cpu = Device(kind="cpu", name=_cpu_name(), cpu_count=cpu_count)
     if wanted == "cpu":
         return cpu
-    gpu = _gpu()
+    gpu = _gpu("cuda:0" if wanted in ("auto", "gpu") else wanted, cpu_count)
     if isinstance(gpu, NvmlTrouble):
         if wanted == "auto":
-            return cpu
+            # Without a driver there is no GPU; one that is there and broken is another matter.
+            broken = gpu.kind not in _NO_GPU
+            return replace(cpu, note=f"running on the CPU: {gpu}") if broken else cpu
         raise UserError(f"device {wanted!r}: {gpu.message}; {gpu.advice}, or use --set device=cpu")
     if not _torch_has_cuda():
         note = f"{gpu.name} is here, but the installed PyTorch has no CUDA"
@@ -53,13 +70,7 @@ def find_device(wanted: str) -> Device:
         raise UserError(
             f"device {wanted!r}: {note}; install a CUDA build of PyTorch, or use --set device=cpu"
         )
-    return Device(
-        kind="gpu",
-        name=gpu.name,
-        cpu_count=cpu_count,
-        gpu_total_bytes=gpu.total_bytes,
-        gpu_free_bytes=gpu.free_bytes,
-    )
+    return gpu
 
 
 def find_machine(device: Device) -> Machine:
@@ -113,25 +124,30 @@ def _cpu_name() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "CPU")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Gpu:
-    name: str
-    total_bytes: int | None
-    free_bytes: int | None
-
-
-def _gpu() -> _Gpu | NvmlTrouble:
-    """The GPU that CUDA calls number 0, or why there is none."""
+def _gpu(wanted: str, cpu_count: int) -> Device | NvmlTrouble:
+    """The GPU that is meant, or why there is none."""
     nvml = open_nvml()
     if isinstance(nvml, NvmlTrouble):
         return nvml
     try:
-        device = find_gpu(nvml, "cuda:0", os.environ, read_machine())
-        if isinstance(device, NvmlTrouble):
-            return device
-        total_bytes, used = device.memory_total_bytes, nvml.memory(device.handle).value
-        free_bytes = None if total_bytes is None or used is None else total_bytes - int(used.used)
-        return _Gpu(name=device.name, total_bytes=total_bytes, free_bytes=free_bytes)
+        found = find_gpu(nvml, wanted, os.environ, read_machine())
+        if isinstance(found, NvmlTrouble):
+            return found
+        total_bytes, used = found.memory_total_bytes, nvml.memory(found.handle).value
+        modes = nvml.call("nvmlDeviceGetMigMode", found.board).value
+        return Device(
+            kind="gpu",
+            name=found.name,
+            cpu_count=cpu_count,
+            gpu_total_bytes=total_bytes,
+            gpu_free_bytes=None if total_bytes is None or used is None else total_bytes - int(used.used),
+            gpu=None if found.uuid == "GPU-unknown" else found.uuid,
+            gpu_count=len(gpu_uuids(nvml)),
+            compute_mode=nvml.call("nvmlDeviceGetComputeMode", found.board).value,
+            mig=found.gpu_instance is not None or (modes is not None and modes[0] == 1),
+            wsl2=found.machine.wsl2,
+            notes=found.notes,
+        )
     finally:
         nvml.close()
 

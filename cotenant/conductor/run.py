@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotenant import __version__
-from cotenant.conductor import preflight
+from cotenant.conductor import preflight, sharing
 from cotenant.conductor.context import Run
 from cotenant.conductor.ladder import LadderStopped, climb
 from cotenant.conductor.plan import looks_ns, windows
@@ -64,10 +64,11 @@ def record(
     `failed`.
     """
     preflight.check_memory(scenario, available_bytes=preflight.available_memory_bytes())
+    notes = [note._asdict() for note in device.notes] + sharing.check(scenario, device, os.environ)
     started = datetime.now(UTC)
     run_id = f"{started:%Y-%m-%dT%H-%M-%SZ}-{scenario.name}"
     run_dir = preflight.make_run_dir(out, run_id)
-    facts = _manifest(scenario, device, run_dir.name)
+    facts = {**_manifest(scenario, device, run_dir.name), "notes": notes}
     try:
         (run_dir / "logs").mkdir()
         manifest.write(run_dir, facts)
@@ -75,6 +76,8 @@ def record(
     except OSError as error:
         raise _disk_error(run_dir, error) from None
     progress = make_progress()
+    for note in notes:
+        progress.line("; ".join(filter(None, (note["text"], note["advice"]))))
     run = Run(
         scenario=scenario,
         device=device,
@@ -161,6 +164,7 @@ def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict
         "started_wall_ns": wall_ns,
         "anchor": {"mono_ns": mono_ns, "wall_ns": wall_ns},
         "device": {"kind": device.kind, "name": device.name, "cpu_count": device.cpu_count},
+        "sharing": sharing.facts(scenario, device),
         "versions": {"cotenant": __version__, "python": platform.python_version(), **_package_versions()},
         "host": {"system": platform.system(), "kernel": platform.release(), "machine": platform.machine()},
         "stages": [{"name": window.stage, "round": window.round} for window in windows(scenario)],
