@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cotenant.scenario.builtin_checks import builtin_only
+from cotenant.scenario.gpu_room import builtin_llm, neighbours_bytes
 from cotenant.scenario.parse import dump, parse
 from cotenant.scenario.schema import MOST_VOICES, PROTOCOLS, Scenario
 from cotenant.scenario.values import AUTO
@@ -71,7 +72,7 @@ def resolve(
     """The scenario with every `auto` that applies replaced. `quick` halves `measure` and decides by points.
 
     `engine: auto` of an LLM on a GPU is a vLLM with dummy weights where the machine has one and a shape fits,
-    else what is built in.
+    else what is built in: the largest that fits. Either leaves the built-in voices and heads their memory.
 
     Left alone is what means nothing there: the shape of a server not built in, the streams of `mode: rate`.
     Raises UserError where the numbers that `auto` stood for do not fit the rest (more faces than voices).
@@ -81,32 +82,50 @@ def resolve(
     _fill(data, table, ("device", "decision"))
     _fill(data["timing"], table, ("measure", "solo", "extend"))
     for load in data["load"].values():
-        _fill(load, table, ("listeners", "every", "prompt"))
+        _fill(load, table, ("listeners", "every"))
         if load.get("mode") == "alive":
             _fill(load, table, ("streams",))
+    room_bytes = _room_bytes(data, machine or Machine())
     for name, tenant in data["tenants"].items():
         tenant.setdefault("device", data["device"])
         if tenant["kind"] == "completions":
-            _choose_vllm(tenant, device_kind, machine or Machine())
+            _choose_vllm(tenant, device_kind, machine or Machine(), room_bytes)
         _fill(tenant, {**table, "protocol": PROTOCOLS[tenant["kind"]][0]}, ("device", "engine", "protocol"))
         if tenant["engine"] == "builtin":
-            own: DeviceKind = "cpu" if tenant["device"] == "cpu" else device_kind
-            _fill(tenant, {"shape": TABLE[own]["shapes"][tenant["kind"]]}, ("shape",))
-            _settle_options(tenant, own, listeners=_listeners(data, name))
+            _settle_builtin(data, name, device_kind, room_bytes)
         if tenant.get("model") == AUTO:
             del tenant["model"]
+    for load in data["load"].values():
+        _fill(load, table, ("prompt",))
     resolved = parse(data)
     return _quick(resolved) if quick else resolved
 
 
-def _settle_options(tenant: dict[str, Any], own: DeviceKind, *, listeners: int) -> None:
-    """The options of a built-in server that say `auto` or nothing."""
+def _settle_builtin(data: dict[str, Any], name: str, device_kind: DeviceKind, room_bytes: int | None) -> None:
+    """The shape of a built-in server and the options that say `auto` or nothing."""
+    tenant = data["tenants"][name]
+    own: DeviceKind = "cpu" if tenant["device"] == "cpu" else device_kind
+    if tenant["shape"] == AUTO:
+        tenant["shape"] = TABLE[own]["shapes"][tenant["kind"]]
+        if tenant["kind"] == "completions" and own == "gpu":
+            here_bytes = room_bytes if tenant["device"] == data["device"] else None
+            tenant["shape"] = builtin_llm(here_bytes, servers=tenant["replicas"]) or tenant["shape"]
+        for load in data["load"].values():
+            if load["tenant"] == name and tenant["shape"] == "tiny":
+                _fill(load, TABLE["cpu"], ("prompt",))  # what the small one holds
     tenant["mode"] = tenant.get("mode", AUTO)
     _fill(tenant, TABLE[own], ("mode",))
     if tenant.get("step_overhead") == AUTO:
         del tenant["step_overhead"]  # the server knows the one of its shape
     if tenant["kind"] == "speech" and tenant.get("voices", AUTO) == AUTO:
-        tenant["voices"] = min(MOST_VOICES, max(1, -(-listeners // tenant["replicas"])))
+        tenant["voices"] = min(MOST_VOICES, max(1, -(-_listeners(data, name) // tenant["replicas"])))
+
+
+def _room_bytes(data: Mapping[str, Any], machine: Machine) -> int | None:
+    """What is free on the GPU beside the built-in voices and heads; None where that is not known."""
+    if machine.gpu_free_bytes is None:
+        return None
+    return max(0, machine.gpu_free_bytes - neighbours_bytes(data["tenants"].values(), data["device"]))
 
 
 def _listeners(data: Mapping[str, Any], tenant: str) -> int:
@@ -117,12 +136,14 @@ def _listeners(data: Mapping[str, Any], tenant: str) -> int:
     return max(sum(listeners.get(name, 0) for name in stage["load"]) for stage in data["stages"])
 
 
-def _choose_vllm(tenant: dict[str, Any], device_kind: DeviceKind, machine: Machine) -> None:
+def _choose_vllm(
+    tenant: dict[str, Any], device_kind: DeviceKind, machine: Machine, room_bytes: int | None
+) -> None:
     """Settles whether `engine: auto` is a vLLM, and the model and memory of one that is started."""
     block = tenant.get("vllm", {})
-    memory = {} if _memory_is_said(block) else TABLE[device_kind]["vllm_memory"]
+    memory = {} if _memory_is_said(block) else _vllm_memory(device_kind, machine, room_bytes)
     utilization = {**block, **memory}.get("gpu_memory_utilization")
-    largest = _largest_shape(machine, utilization) if device_kind == "gpu" else None
+    largest = _largest_shape(machine, utilization, room_bytes) if device_kind == "gpu" else None
     if tenant["engine"] == AUTO and not block and builtin_only(tenant):
         return  # who asks for a thing that is built in alone gets what is built in
     if tenant["engine"] == AUTO:
@@ -139,6 +160,18 @@ def _choose_vllm(tenant: dict[str, Any], device_kind: DeviceKind, machine: Machi
     tenant["vllm"] = {**block, **memory}
 
 
+def _vllm_memory(device_kind: DeviceKind, machine: Machine, room_bytes: int | None) -> dict[str, Any]:
+    """The table's share of the GPU, or less where the built-in neighbours would not fit beside it."""
+    memory: dict[str, Any] = dict(TABLE[device_kind]["vllm_memory"])
+    share, total_bytes = memory.get("gpu_memory_utilization"), machine.gpu_total_bytes
+    free_bytes = machine.gpu_free_bytes
+    if share is None or total_bytes is None or free_bytes is None or room_bytes is None:
+        return memory
+    if room_bytes < share * total_bytes <= free_bytes:
+        memory["gpu_memory_utilization"] = max(0.01, room_bytes * 100 // total_bytes / 100)
+    return memory
+
+
 def _model_is_auto(block: Mapping[str, Any]) -> bool:
     return bool(block.get("model", AUTO) == AUTO)
 
@@ -147,13 +180,13 @@ def _memory_is_said(block: Mapping[str, Any]) -> bool:
     return "gpu_memory_utilization" in block or "kv_cache_memory_bytes" in block
 
 
-def _largest_shape(machine: Machine, utilization: float | None) -> str | None:
-    """The largest shape that fits into vLLM's share of the GPU, or into what is free where the cache is
+def _largest_shape(machine: Machine, utilization: float | None, room_bytes: float | None) -> str | None:
+    """The largest shape that fits into vLLM's share of the GPU, or into what is left where the cache is
     fixed."""
     total_bytes, free_bytes = machine.gpu_total_bytes, machine.gpu_free_bytes
-    if total_bytes is None or free_bytes is None:
+    if total_bytes is None or free_bytes is None or room_bytes is None:
         return None
-    room_bytes = free_bytes if utilization is None else utilization * total_bytes
+    room_bytes = room_bytes if utilization is None else utilization * total_bytes
     if room_bytes > free_bytes:
         return None
     fitting = [

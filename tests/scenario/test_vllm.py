@@ -128,7 +128,7 @@ def test_auto_is_built_in_where_there_is_no_gpu_or_no_vllm() -> None:
     ):
         tenant = resolve(scenario({"vllm": {"max_num_seqs": 8}}), kind, machine=machine).tenants["llm"]  # type: ignore[arg-type]
         assert (tenant.engine, tenant.vllm) == ("builtin", None)
-        assert tenant.shape == ("tiny" if kind == "cpu" else "llm-8b")
+        assert tenant.shape == ("llm-8b" if machine is None else "tiny")
 
 
 def test_auto_takes_the_largest_shape_that_fits_into_its_share_of_the_gpu() -> None:
