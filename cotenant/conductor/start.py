@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cotenant.conductor import stand_ins
-from cotenant.conductor.context import LOAD, OBSERVER, Run, State
+from cotenant.conductor.context import LOAD, Run, State
 from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLost
 from cotenant.conductor.load_spec import group_loads, load_specs
 from cotenant.conductor.plan import used_loads, used_tenants
@@ -78,38 +78,6 @@ async def start_load(
             ) from None
         by_load.update(dict.fromkeys(spec["loads"], process))
     return by_load
-
-
-async def start_observers(
-    run: Run,
-    reaper: Reaper,
-    urls: Mapping[str, Sequence[str]],
-    shared_env: Mapping[str, str] = launch.NO_ENV,
-) -> None:
-    """What is watched beside the load: the host, the engines' own metrics, the GPU.
-
-    After the tenants, whose processes they watch; a load process reports its own CPU time. `shared_env` is
-    for the one that works on the GPU itself, the canary.
-    """
-    pids = ",".join(f"{name}={pid}" for name, pid in sorted(reaper.pids().items()) if ":" not in name)
-    observers = {"host": ["cotenant.observers.host", "--pids", pids]}
-    for name in urls:
-        tenant = run.scenario.tenants[name]
-        if tenant.kind == "completions":
-            key = ["--api-key-env", tenant.api_key_env] if tenant.api_key_env else []
-            module = "cotenant.observers.engine_metrics"
-            observers[f"engine-{name}"] = [module, "--tenant", name, "--url", urls[name][0], *key]
-    if run.device.kind == "gpu":
-        gpu = run.scenario.device if run.scenario.device not in ("auto", "gpu") else "cuda:0"
-        observers["gpu"] = ["cotenant.observers.gpu", "--gpu", gpu, "--pids", pids]
-        observers["gpu-canary"] = ["cotenant.observers.gpu_canary", "--device", gpu]
-    for name, (module, *flags) in observers.items():
-        await reaper.spawn(
-            OBSERVER + name,
-            [sys.executable, "-m", module, "--run-dir", str(run.run_dir), *flags],
-            env=shared_env if name == "gpu-canary" else {},
-            log=run.own_logs() / f"observer-{name}.log",
-        )
 
 
 async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], report: Reporter) -> None:
