@@ -108,7 +108,8 @@ async def stop(reaper: Reaper, daemon: Daemon, users: Sequence[str]) -> None:
     await _end(reaper, users, signal.SIGTERM)
     await _end(reaper, users, signal.SIGKILL)
     if reaper.exit_of(IDENTIFIER) is None:
-        await ask(daemon.env, "quit", limit_s=_QUIT_LIMIT_S)
+        if await ask(daemon.env, "quit", limit_s=_QUIT_LIMIT_S) is not None:
+            await _wait_ends(reaper, [IDENTIFIER])
         await _end(reaper, [IDENTIFIER], signal.SIGTERM)
         await _end(reaper, [IDENTIFIER], signal.SIGKILL)
     shutil.rmtree(daemon.folder, ignore_errors=True)
@@ -163,9 +164,13 @@ async def _end(reaper: Reaper, identifiers: Sequence[str], number: signal.Signal
     alive = [name for name in identifiers if name in reaper.pids()]
     for name in alive:
         reaper.signal(name, number)
+    await _wait_ends(reaper, alive)
+
+
+async def _wait_ends(reaper: Reaper, identifiers: Sequence[str]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_CLIENT_LIMIT_S):
-            await asyncio.gather(*map(reaper.wait_exit, alive))
+            await asyncio.gather(*map(reaper.wait_exit, identifiers))
 
 
 def _pids(text: str) -> set[int]:
