@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from cotenant import __version__
-from cotenant.cli import compare, gate, list_, listen, run, serve, simulate
+from cotenant.cli import compare, gate, list_, listen, report, run, serve, simulate
 from cotenant.cli.guard import guard
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.command,
     "gate": gate.command,
+    "report": report.command,
     "compare": compare.command,
     "simulate": simulate.command,
     "serve": serve.command,

@@ -1,0 +1,141 @@
+"""report.html: a recorded run made into the page, and written whole or not at all."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cotenant.errors import UserError
+
+if TYPE_CHECKING:
+    from cotenant.records import Recording
+    from cotenant.report.page.base import Base
+    from cotenant.report.page.html import Template
+    from cotenant.verdict.options import JudgeOptions
+
+PAGE_NAME: Final = "report.html"
+# Sound in the page: of so many utterances at most, so many bytes of WAV together.
+WORST_SOUNDS: Final = 8
+SOUND_BYTES: Final = 1_500_000
+
+
+def write_page(
+    run_dir: Path,
+    recording: "Recording",
+    summary: Mapping[str, Any],
+    options: "JudgeOptions",
+    to: Path,
+    flag: str,
+) -> None:
+    """Writes the page of a judged run. Raises UserError where the file cannot be written."""
+    from cotenant.report.page.base import read_base
+    from cotenant.report.page.data import page_data
+    from cotenant.report.page.fallback import render as render_fallback
+    from cotenant.report.page.html import render
+    from cotenant.report.page.utterances import Extras
+
+    base = read_base(recording, options)
+    extras = Extras(
+        audio=_sounds(run_dir, recording, base), causes=_causes(base), texts=_texts(recording, base)
+    )
+    data = page_data(recording, options, summary, base, extras)
+    title = f"{data['console']['verdict_word']}: {data['run']['scenario']} on {data['run']['device']}"
+    text = render(
+        read_template("page.html"),
+        title=title,
+        fallback=render_fallback(summary, data["console"]),
+        data=data,
+    )
+    write_whole(flag, to, text.encode("utf-8"))
+
+
+def read_template(name: str) -> "Template":
+    """The template of that name with the files that lie beside it, and plotly's script."""
+    import importlib.resources
+
+    from cotenant.report.page.html import Template
+    from cotenant.resources import data_dir
+
+    folder = data_dir("dashboards") / "drilldown"
+    files = {
+        file.name: file.read_text(encoding="utf-8")
+        for file in sorted(folder.iterdir())
+        if file.suffix in (".css", ".js")
+    }
+    # Not plotly.offline, whose import takes a second: the same file.
+    script = importlib.resources.files("plotly").joinpath("package_data", "plotly.min.js")
+    return Template(
+        page=(folder / name).read_text(encoding="utf-8"),
+        files=files,
+        plotly=script.read_text(encoding="utf-8"),
+    )
+
+
+def write_whole(flag: str, path: Path, data: bytes) -> None:
+    """Puts a file in its place in one step; what was there stays until then. Raises UserError."""
+    try:
+        if path.is_dir():
+            raise UserError(f"{flag}: cannot write {path}: it is a directory")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{flag}: cannot write {path}: {reason}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sounds(run_dir: Path, recording: "Recording", base: "Base") -> dict[int, tuple[str | None, str]]:
+    """The worst utterances as heard, as data URIs, until their room is used up."""
+    import base64
+
+    from cotenant.report.audio import NoSound, sound_of, wav_bytes
+    from cotenant.report.page.utterances import worst_first
+    from cotenant.run_dir.reader import read_audio
+
+    found: dict[int, tuple[str | None, str]] = {}
+    room = SOUND_BYTES
+    read: Callable[[int], bytes | None] = lambda stream: read_audio(run_dir, recording, stream)  # noqa: E731
+    for row in worst_first(base)[:WORST_SOUNDS]:
+        stream = int(base.facts.voices.streams.stream[row.voice])
+        sound = sound_of(recording, stream, base.facts.player, read)
+        if isinstance(sound, NoSound):
+            found[stream] = None, sound.why
+            continue
+        wav = wav_bytes(sound.samples, sound.rate_hz)
+        if len(wav) > room:
+            continue
+        room -= len(wav)
+        found[stream] = "data:audio/wav;base64," + base64.b64encode(wav).decode(), ""
+    return found
+
+
+def _causes(base: "Base") -> dict[int, Sequence[Mapping[str, str]]]:
+    return {}
+
+
+def _texts(recording: "Recording", base: "Base") -> dict[str, Sequence[str]]:
+    """Load -> its measured texts."""
+    from cotenant.conductor.load_spec import split_texts
+    from cotenant.scenario.schema import Voices
+
+    long = base.facts.plan.has_gpu
+    return {
+        name: split_texts(load.text, long=long)["measured"]
+        for name, load in base.facts.plan.scenario.load.items()
+        if isinstance(load, Voices)
+    }

@@ -1,0 +1,88 @@
+"""`cotenant report`: what a recorded run looks like: the page, and files for other tools."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cotenant.errors import ExitCode, UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What is written, and where; None: not at all. Without any, the page goes into the run directory."""
+
+    run: Path
+    open: bool
+    html: Path | None
+    perfetto: Path | None
+    wav: Path | None
+    csv: Path | None
+    parquet: Path | None
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    open_: Annotated[bool, typer.Option("--open", help="Opens the page in a browser.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Writes the page there instead of RUN/report.html."),
+    ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option("--perfetto", metavar="FILE", help="Writes a trace for ui.perfetto.dev (.json.gz)."),
+    ] = None,
+    wav: Annotated[
+        Path | None, typer.Option("--wav", metavar="DIR", help="Writes every kept voice as it was heard.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="DIR", help="Writes the tables as CSV.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="DIR", help="Writes the tables as Parquet.")
+    ] = None,
+) -> int:
+    """Writes the page of a recorded run (RUN/report.html), or what else is asked for."""
+    return report(
+        ReportOptions(run=run, open=open_, html=html, perfetto=perfetto, wav=wav, csv=csv, parquet=parquet)
+    )
+
+
+def report(options: ReportOptions) -> int:
+    """Writes what was asked for and tells where. Raises UserError; 0 whatever the verdict is."""
+    from cotenant.cli.page_file import PAGE_NAME, write_page
+    from cotenant.run_dir.reader import read
+    from cotenant.verdict.options import JudgeOptions
+    from cotenant.verdict.summary import judge
+
+    recording = read(options.run)
+    judging = JudgeOptions()
+    others = (options.perfetto, options.wav, options.csv, options.parquet)
+    page = options.html
+    if page is None and (options.open or not any(path is not None for path in others)):
+        page = options.run / PAGE_NAME
+    if page is not None:
+        summary = judge(recording, judging)
+        write_page(options.run, recording, summary, judging, page, "--html")
+        _tell("page", page)
+    if options.open and page is not None:
+        _open(page)
+    return ExitCode.PASS
+
+
+def _tell(what: str, path: Path) -> None:
+    from cotenant.cli import output
+
+    output.tell(f"{what:<7}{path}")
+
+
+def _open(page: Path) -> None:
+    import webbrowser
+
+    try:
+        opened = webbrowser.open(page.resolve().as_uri())
+    except (webbrowser.Error, OSError, ValueError):
+        opened = False
+    if not opened:
+        raise UserError(f"--open: no browser was found; the page is {page}")

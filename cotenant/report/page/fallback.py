@@ -1,0 +1,69 @@
+"""What stands in the page without any script: verdict, notes, the table of stages, the gates."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cotenant.report.gate_words import sentence, title
+from cotenant.report.page.html import escape
+from cotenant.report.table import COLUMNS, verdict_word
+from cotenant.report.text import safe
+
+Entry = Mapping[str, Any]
+
+
+def render(summary: Entry, console: Entry) -> str:
+    """The sections as HTML; everything in them is escaped. `console`: as in the page's data."""
+    return "\n".join([_verdict(console), _stages(summary), _gates(summary)]) + "\n"
+
+
+def _verdict(console: Entry) -> str:
+    word = str(console["verdict_word"])
+    lists = "".join(
+        f'<ul class="{name}">{"".join(f"<li>{escape(text)}</li>" for text in console[name])}</ul>'
+        for name in ("notes", "why", "mend")
+        if console[name]
+    )
+    return (
+        f'<section id="verdict"><h1 class="verdict verdict-{escape(word.lower())}">{escape(word)}</h1>'
+        f'<p class="heading">{escape(console["heading"])}</p>'
+        f'<p class="sentence">{escape(console["verdict_sentence"])}</p>{lists}</section>'
+    )
+
+
+def _stages(summary: Entry) -> str:
+    heads = ["stage", *(column.heading for column in COLUMNS), "verdict"]
+    rows = []
+    for stage in summary["stages"]:
+        word = verdict_word(stage)
+        cells = "".join(f"<td>{escape(column.cell(stage))}</td>" for column in COLUMNS)
+        kind = "invalid" if stage["validity"] == "invalid" else str(stage["verdict"])
+        rows.append(
+            f'<tr data-stage="{escape(stage["name"])}"><th scope="row">{escape(safe(stage["name"], 80))}</th>'
+            f'{cells}<td class="verdict-{escape(kind)}">{escape(word)}</td></tr>'
+        )
+    return _table("stages", "Stages", heads, rows)
+
+
+def _gates(summary: Entry) -> str:
+    rows = []
+    for stage in summary["stages"]:
+        for gate in stage["gates"]:
+            level = " (warning)" if gate["level"] == "warn" else ""
+            rows.append(
+                f'<tr data-stage="{escape(stage["name"])}" data-gate="{escape(gate["metric"])}">'
+                f'<th scope="row">{escape(safe(stage["name"], 80))}</th><td>{escape(title(gate))}</td>'
+                f"<td>{escape(sentence(gate))}</td>"
+                f'<td class="verdict-{escape(gate["verdict"])}">{escape(str(gate["verdict"]).upper())}'
+                f"{level}</td></tr>"
+            )
+    if not rows:
+        return '<section id="gates"><h2>Gates</h2><p>No gate was judged.</p></section>'
+    return _table("gates", "Gates", ["stage", "gate", "found", "verdict"], rows)
+
+
+def _table(name: str, caption: str, heads: Sequence[str], rows: Sequence[str]) -> str:
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    return (
+        f'<section id="{name}"><h2>{escape(caption)}</h2><div class="scroll"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
