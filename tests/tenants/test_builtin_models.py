@@ -200,7 +200,12 @@ def test_the_head_serves_sessions_in_turns_and_flushes_at_the_end() -> None:
     while engine.step():
         pass
     # 500 ms: two clips have their look-ahead, the third waits for audio or the end.
-    assert [number for number, _ in sent] == [0, 1] * 10
+    order = [number for number, _ in sent]
+    assert sorted(order) == [0] * 10 + [1] * 10
+    # Neither session has both its clips before the other's first is begun to be shown.
+    assert all({0, 1} <= set(order[at : at + 7]) for at in range(13))
+    for number in range(2):
+        assert [item.index for who, item in sent if who == number] == list(range(10))
     for session in sessions:
         engine.end(session)
     while engine.step():

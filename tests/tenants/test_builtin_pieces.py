@@ -68,6 +68,7 @@ class Counting:
     def __init__(self) -> None:
         self.left = 0
         self.thread = threading.get_ident()
+        self.closed = False
 
     @property
     def active(self) -> int:
@@ -79,6 +80,9 @@ class Counting:
         if self.left == 13:
             raise ValueError("this engine is made to break")
         return self.left > 0
+
+    def close(self) -> None:
+        self.closed = threading.get_ident() == self.thread
 
 
 def test_a_loop_works_in_its_own_thread_and_stops() -> None:
@@ -96,6 +100,7 @@ def test_a_loop_works_in_its_own_thread_and_stops() -> None:
     loop.post(begin)
     assert done.wait(10)
     assert loop.stop(10)
+    assert loop.engine.closed
     assert not failures
 
 
@@ -115,6 +120,9 @@ class Waiting:
         if not self.held:
             self.left.set()
         return False
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass(slots=True)

@@ -161,7 +161,7 @@ def test_the_parts_of_the_head_each_count_and_add_up() -> None:
     pixels = portrait.pixels
     stand_ins: dict[str, Callable[..., Tensor]] = {
         "encoder": lambda samples: torch.zeros(5, tiny.HEAD.audio.feature),
-        "motion": lambda features, shown: torch.zeros(5, motion.motion),
+        "motion": lambda features: torch.zeros(1, motion.window, motion.hidden),
         "stitcher": lambda moved: torch.zeros(portrait.key_points, 3),
         "warp": lambda source, driving: torch.zeros(grid),
         "decoder": lambda label: torch.zeros(pixels, pixels, 3, dtype=torch.uint8),
@@ -169,7 +169,11 @@ def test_the_parts_of_the_head_each_count_and_add_up() -> None:
 
     def put(name: str) -> Callable[[head_steps.HeadModel], None]:
         def change(model: head_steps.HeadModel) -> None:
-            getattr(model, name).forward = stand_ins[name]
+            part = getattr(model, name)
+            if name == "motion":  # what comes before the steps, and the steps
+                part.conditioned, part.piece = stand_ins[name], lambda run: None
+            else:
+                part.forward = stand_ins[name]
 
         return change
 

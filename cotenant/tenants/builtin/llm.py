@@ -78,6 +78,9 @@ class LlmEngine:
     def active(self) -> int:
         return len(self._waiting) + len(self._running)
 
+    def close(self) -> None:
+        """Nothing: all of the engine is in the thread that steps it."""
+
     @property
     def waiting(self) -> int:
         """Sequences that no slot was free for yet."""

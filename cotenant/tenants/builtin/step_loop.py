@@ -19,6 +19,9 @@ class Engine(Protocol):
     def step(self) -> bool:
         """Does one step of work; False when there was nothing to do."""
 
+    def close(self) -> None:
+        """Ends what the engine has beside the loop's thread; nothing follows."""
+
 
 class Droppable(Protocol):
     """A request as an engine holds it: one whose `cancelled` is set leaves at the engine's next step."""
@@ -111,7 +114,10 @@ class StepLoop(Generic[E]):
         try:
             self._engine = self._build()
             self._on_ready()
-            self._loop(self._engine)
+            try:
+                self._loop(self._engine)
+            finally:
+                self._engine.close()
         except BaseException as error:  # noqa: BLE001 - a dead engine must be told, whatever killed it
             self.failed = True
             self._on_failure(error)

@@ -69,6 +69,9 @@ class TtsEngine:
     def active(self) -> int:
         return len(self._waiting) + len(self._running)
 
+    def close(self) -> None:
+        """Nothing: all of the engine is in the thread that steps it."""
+
     @property
     def frames_limit(self) -> int:
         """The longest utterance that fits beside its prompt."""

@@ -52,6 +52,7 @@ class HeadSizes:
 
     A clip of motion covers `clip_chunks` runs of the audio encoder (200 ms each). `host_hops` has what goes
     from one part to the next pass through the host, as Ditto's queues between its threads do.
+    `clip_overhead_ns` is fitted to what is published of a clip's motion; 0 says that nothing was.
     """
 
     audio: AudioSizes
@@ -59,6 +60,7 @@ class HeadSizes:
     portrait: PortraitSizes
     clip_chunks: int = 1
     host_hops: bool = False
+    clip_overhead_ns: int = 0
     cpu_threads: int = 1
 
 

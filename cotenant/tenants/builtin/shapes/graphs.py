@@ -16,23 +16,25 @@ _WARM_CALLS = 3
 
 
 class Recorder:
-    """Records calls for one device; all share one pool of memory.
+    """Records calls for one device; all share one pool of memory and one stream's workspaces.
 
     Sharing is safe in any order of replay because what one call hands to another is held by its caller:
-    only what a call uses up inside itself is given to the next. Off CUDA a replay is the call itself, which
-    is how the fixed-shape paths are rehearsed there.
+    only what a call uses up inside itself is given to the next. Calls that may run at one time are of
+    different recorders. Off CUDA a replay is the call itself, which is how the fixed-shape paths are
+    rehearsed there.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def record(self, call: Callable[[], T]) -> Callable[[], T]:
         """A function that does what `call` does, into the same outputs at every replay."""
         call()
-        if self._pool is None:
+        if self._pool is None or self._stream is None:
             return call
-        side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        side = self._stream
         side.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(side):
             for _ in range(_WARM_CALLS):
@@ -40,7 +42,7 @@ class Recorder:
         torch.cuda.current_stream(self._device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         # Other threads of this process may allocate meanwhile without spoiling the capture.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
             out = call()
 
         def replay() -> T:

@@ -53,15 +53,12 @@ class Lmdm(MotionModel):
         return condition.unsqueeze(0)
 
     def denoise(self, noisy: Tensor, condition: Tensor, level: Tensor) -> Tensor:
-        portrait = self.portrait.expand(1, noisy.shape[1], -1)
+        rows = len(noisy)
+        portrait = self.portrait.expand(rows, noisy.shape[1], -1)
         x = self.enter(torch.cat((noisy, portrait), dim=-1)) + self.position
         tokens = self.encoder(condition + self.position)
         angle = 1000 * level * self.frequencies
         time = self.time(torch.cat((angle.sin(), angle.cos()), dim=-1))
         film = fn.mish(self.time_condition(time) + self.pooled(tokens.mean(dim=1, keepdim=True)))
-        context = torch.cat((tokens, self.time_tokens(time).view(1, _TIME_TOKENS, -1)), dim=1)
-        context = self.context_norm(context)
-        for layer in self.layers:
-            x = layer(x, context, film)
-        out: Tensor = self.leave(x)
-        return out
+        context = torch.cat((tokens, self.time_tokens(time).view(rows, _TIME_TOKENS, -1)), dim=1)
+        return self.layered(x, self.context_norm(context), film)
