@@ -22,7 +22,7 @@ PURE_RANK = {
     "report": 4,
 }
 EDGES = ("tenants", "load", "observers", "run_dir", "live")
-COMPOSERS = ("conductor", "cli", "pytest_plugin")
+COMPOSERS = ("conductor", "cli", "pytest_plugin", "__main__")
 OTHERS = ("resources", "testing", "data", "api", "")
 EDGE_EXCEPTIONS = {("load", "cotenant.run_dir.writer"), ("observers", "cotenant.run_dir.writer")}
 

@@ -35,7 +35,9 @@ def write(tmp_path: Path) -> WriteFile:
 
 
 def test_the_packaged_scenarios_are_the_ladder_and_its_steps() -> None:
-    assert packaged_names() == ["all-together", "llm-decode", "llm-long-prefill", "talking-head", "tts-alone"]
+    assert packaged_names() == [
+        "all-together", "llm-decode", "llm-long-prefill", "talking-head", "tts-alone", "voices-apart"
+    ]  # fmt: skip
     ladder = [stage.name for stage in load("all-together").stages]
     assert ladder == ["tts-alone", "talking-head", "llm-decode", "llm-long-prefill", "all-together"]
     for name in ("talking-head", "llm-decode", "llm-long-prefill"):
@@ -224,3 +226,12 @@ def test_gates_may_be_names_limits_or_mappings() -> None:
     assert gates[:2] == ["voice", "speech.ttfa_ms.p95 <= 500ms"]
     assert isinstance(gates[2], Gate)
     assert (gates[2].limit, gates[2].level) == (24.0, "fail")
+
+
+def test_voices_apart_is_the_ladder_with_a_server_for_each_voice() -> None:
+    apart = load("voices-apart")
+    assert [stage.name for stage in apart.stages] == [stage.name for stage in load("all-together").stages]
+    voices = apart.load["voices"]
+    assert isinstance(voices, Voices)
+    assert voices.mode == "closed"
+    assert apart.tenants["tts"].replicas == voices.listeners == 9
