@@ -113,7 +113,9 @@ def _memory_knobs(name: str, tenant: Tenant) -> list[str]:
     """What to lower where a built-in server does not fit into the GPU."""
     smaller = SHAPES[tenant.kind][: SHAPES[tenant.kind].index(tenant.shape)]
     knobs = [f"fewer replicas (tenants.{name}.replicas)"] if tenant.replicas > 1 else []
-    knobs += [f"fewer voices (tenants.{name}.voices)"] if tenant.kind == "speech" else []
+    knobs += (
+        [f"fewer voices (tenants.{name}.voices)"] if tenant.kind == "speech" and tenant.voices != 1 else []
+    )
     return knobs + ([f"a smaller shape (tenants.{name}.shape: {' or '.join(smaller)})"] if smaller else [])
 
 

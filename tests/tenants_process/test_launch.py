@@ -116,7 +116,7 @@ def test_the_environment_of_a_tenant() -> None:
     assert "OMP_NUM_THREADS" not in launch.environment(tenant(), "cpu")
 
 
-def test_replicas_of_a_builtin_server_are_waited_for_one_after_another(
+def test_replicas_of_a_builtin_server_have_a_url_and_a_log_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_builtin(monkeypatch, SERVER, "0", "0")
@@ -136,6 +136,31 @@ def test_a_server_that_ends_before_it_is_ready(tmp_path: Path, monkeypatch: pyte
     assert str(error.value) == (
         f"svc ended (code 3) before it was ready\nsvc said last ({tmp_path / 'svc.log'}):\n  no such shape"
     )
+
+
+def test_a_builtin_server_that_does_not_fit_into_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_builtin(monkeypatch, "-c", "import sys; sys.exit('CUDA out of memory. Tried to allocate 2.00 GiB.')")
+    with pytest.raises(CouldNotRun) as error:
+        start(tmp_path, tenant(shape="qwen3-tts-1.7b", replicas=9), name="tts")
+    assert str(error.value).splitlines()[0] == (
+        "tts@0 (qwen3-tts-1.7b) does not fit into the GPU's memory; use fewer replicas "
+        "(tenants.tts.replicas), fewer voices (tenants.tts.voices), a smaller shape (tenants.tts.shape: tiny or "
+        "qwen3-tts-0.6b), or a lower gpu_memory_utilization of a vLLM that is there already (nvidia-smi shows "
+        "who holds what)"
+    )
+
+
+def test_facts_of_a_builtin_tenant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(reaper: Reaper) -> None:
+        fake_builtin(monkeypatch, SERVER, "0", "0")
+        told = await launch.start_tenant(reaper, "svc", tenant(), device_kind="cpu", log_dir=tmp_path, seed=1)
+        facts = dict(told.facts)
+        assert facts.pop("start_s").keys() == {"first", "total"}
+        assert facts == {"device": "cpu", "engine": "builtin", "replicas": 1}
+
+    with_reaper(use)
 
 
 def test_a_server_that_is_never_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

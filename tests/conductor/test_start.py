@@ -1,0 +1,74 @@
+"""What the tenants of a run tell when they start: kept in the manifest, said where it matters."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cotenant.conductor import start
+from cotenant.conductor.context import Run
+from cotenant.conductor.preflight import Device
+from cotenant.run_dir import manifest
+from cotenant.run_dir.writer import RunWriter
+from cotenant.scenario.auto import resolve
+from cotenant.scenario.load import load
+from cotenant.scenario.schema import Tenant
+from cotenant.tenants import launch
+from cotenant.tenants.reaper_client import Reaper
+
+FACTS: Mapping[str, Mapping[str, Any]] = {
+    "tts": {"device": "gpu", "frame_ms": 8.7, "published_frame_ms": 15.0, "optimistic": True, "replicas": 2},
+    "head": {"device": "cpu"},
+    "llm": {},
+}
+
+
+@dataclass(slots=True)
+class Lines:
+    """Progress that keeps its lines."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def show(self, state: object) -> None: ...
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)
+
+    def close(self) -> None: ...
+
+
+def test_what_tenants_tell_is_kept_and_a_stand_in_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Mapping[str, str]] = {}
+
+    async def start_tenant(
+        reaper: Reaper, name: str, tenant: Tenant, *, shared_env: Mapping[str, str], **_: Any
+    ) -> launch.Started:
+        given[name] = shared_env
+        return launch.Started(urls=[f"http://{name}:1"], facts=FACTS[name])
+
+    monkeypatch.setattr(launch, "start_tenant", start_tenant)
+    progress = Lines()
+    writer = RunWriter(tmp_path, "conductor", audio_limit_bytes=None)
+    run = Run(
+        scenario=resolve(load("all-together"), "gpu"),
+        device=Device(kind="gpu", name="a GPU", cpu_count=4),
+        run_dir=tmp_path,
+        run_id="test",
+        writer=writer,
+        progress=progress,
+        audio_limit_bytes=0,
+        manifest={"schema": 1, "tool": manifest.TOOL},
+    )
+    pipe = {"CUDA_MPS_PIPE_DIRECTORY": "/run/mps"}
+    urls = asyncio.run(start.start_tenants(run, cast("Reaper", None), pipe))
+    writer.close()
+    assert urls == {name: [f"http://{name}:1"] for name in FACTS}
+    assert given == dict.fromkeys(FACTS, pipe)
+    told = manifest.read(tmp_path)["tenants"]
+    assert told == {"tts": dict(FACTS["tts"]), "head": {"device": "cpu"}}
+    assert progress.lines == ["tts: optimistic stand-in: a frame takes 8.7 ms, the published model 15 ms"]
