@@ -10,6 +10,7 @@ from cotenant.conductor.plan import used_tenants
 from cotenant.conductor.preflight import COMPUTE_EXCLUSIVE, COMPUTE_PROHIBITED, Device
 from cotenant.errors import CouldNotRun, UserError
 from cotenant.scenario.schema import Scenario, Tenant
+from cotenant.scenario.sharing import warnings
 from cotenant.tenants import mps
 from cotenant.tenants.mps_other import Other, find_other
 from cotenant.tenants.reaper_client import Reaper
@@ -40,7 +41,7 @@ def check(scenario: Scenario, device: Device, environ: Mapping[str, str]) -> lis
             "(sudo nvidia-smi -c DEFAULT)"
         )
     if scenario.sharing == "mps":
-        return list(_check_mps(ours, device, find_other(environ)))
+        return [*_check_mps(ours, device, find_other(environ)), *warnings(scenario)]
     return list(_check_time_slice(scenario, ours, device, find_other(environ)))
 
 

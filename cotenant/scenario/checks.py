@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from cotenant.scenario.builtin_checks import builtin_checks
 from cotenant.scenario.schema import CONTEXT_TOKENS, GATE_PROFILES, PROTOCOLS, SHAPES
+from cotenant.scenario.sharing import run_checks, tenant_checks
 from cotenant.scenario.values import AUTO, limit
 from cotenant.scenario.vllm import prompt_checks, tokens, vllm_checks
 from cotenant.scenario.yaml_text import Path
@@ -55,6 +56,7 @@ def cross_checks(data: Mapping[str, Any]) -> Iterator[Found]:
     for number, (name, load) in enumerate(loads.items()):
         for path, message in _load(load, tenants, loads, number):
             yield ("load", name, *path), message
+    yield from run_checks(data)
     yield from _stages(data, loads)
     yield from _gates(data)
 
@@ -91,13 +93,7 @@ def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
         yield (), "engine: launch needs the address the server will answer on; add url: http://127.0.0.1:PORT"
     if engine in ("attach", "launch") and tenant.get("replicas", 1) != 1:
         yield ("replicas",), f"engine: {engine} is one server; remove replicas, or add one tenant per server"
-    if sharing == "mps" and engine == "attach":
-        yield (
-            ("engine",),
-            "sharing: mps acts on servers started here; use builtin or launch, or sharing: time-slice",
-        )
-    if tenant.get("mps") and sharing != "mps":
-        yield ("mps",), "this needs sharing: mps at the top of the scenario; set that, or remove mps"
+    yield from tenant_checks(tenant, sharing)
     if tenant.get("packets") and kind in ("face", "completions"):
         yield ("packets",), f"packets are for kind: speech, and this is {kind}; remove it"
     yield from vllm_checks(tenant)
