@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cotenant.playback.options import PlayerOptions
-from cotenant.playback.player import Playback, play
+from cotenant.playback.player import Playback
 from cotenant.records import Recording
+from cotenant.report.listening import playback_of
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 
@@ -68,14 +69,16 @@ def sound_of(
     row = _row(recording, stream)
     if row is None or row["kind"] != "voices":
         return NoSound(stream=stream, why="it is no voice of this run")
-    playback = playback_of(recording, row, options)
+    chunks = columns.table(recording, "chunks")
+    mine = chunks.filter(pc.equal(chunks["stream"], stream))
+    playback = playback_of(row, columns.ints(mine, "arrival"), columns.ints(mine, "media"), options)
     if playback is None:
         return NoSound(stream=stream, why=NO_AUDIO)
     if playback.start_ns is None:
         return NoSound(stream=stream, why=NEVER_BEGAN)
     audio = read_audio(stream)
     if audio is None:
-        kept = columns.table(recording, "chunks").column("audio_offset")
+        kept = chunks.column("audio_offset")
         return NoSound(stream=stream, why=NOT_KEPT if kept.null_count < len(kept) else NO_AUDIO_KEPT)
     wait_ns = max(0, playback.start_ns - row["due"]) if with_wait and row["due"] is not None else 0
     if wait_ns + playback.heard_ns + (playback.stall_total_ns or 0) > LONGEST_S * NS_PER_S:
@@ -86,25 +89,6 @@ def sound_of(
         return NoSound(stream=stream, why=str(error))
     return AsHeard(
         stream=stream, samples=samples, rate_hz=row["rate_hz"], playback=playback, start_ns=playback.start_ns
-    )
-
-
-def playback_of(recording: Recording, row: dict[str, Any], options: PlayerOptions) -> Playback | None:
-    """The voice of that row of `streams` through that player; None where no audio arrived.
-
-    It ends as the verdict has it end: whole at `done`, else given up there, never before its last byte.
-    """
-    chunks = columns.table(recording, "chunks")
-    mine = chunks.filter(pc.equal(chunks["stream"], row["stream"]))
-    arrival, media = columns.ints(mine, "arrival"), columns.ints(mine, "media")
-    there = (media > 0) & (arrival != columns.NULL)
-    arrival, media = arrival[there], media[there]
-    if not len(arrival):
-        return None
-    whole = row["end"] == "eos" and row["done"] is not None
-    last_ns = int(arrival.max()) if row["done"] is None else int(row["done"])
-    return play(
-        arrival, media, options, done_ns=last_ns if whole else None, give_up_ns=None if whole else last_ns
     )
 
 

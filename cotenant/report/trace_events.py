@@ -1,0 +1,136 @@
+"""Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open: tracks, slices, counters, flows.
+
+Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (Trace Event Format).
+Times are written in microseconds with three decimals, so no nanosecond is lost.
+"""
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+_LONGEST_TEXT: Final = 200
+Args = Mapping[str, Any]
+
+
+class TraceEvents:
+    """Collects events in ns of one clock; `gzipped` writes them in the order of time, from 0 on.
+
+    On one thread slices must nest. Events of one instant stay in the order in which they were added: a parent
+    before its child, a flow right after the slice that it belongs to.
+    """
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._events: list[dict[str, Any]] = []
+        self._metadata: list[dict[str, Any]] = []
+        self._threads = 0
+        self._processes = 0
+
+    def process(self, name: str) -> int:
+        """A new process; its pid. They are shown in the order in which they were made."""
+        self._processes += 1
+        pid = self._processes
+        self._about("process_name", pid, 0, name=_text(name))
+        self._about("process_sort_index", pid, 0, sort_index=pid)
+        return pid
+
+    def thread(self, pid: int, name: str) -> int:
+        """A new track of a process; its tid, which no other process has."""
+        self._threads += 1
+        tid = self._threads
+        self._about("thread_name", pid, tid, name=_text(name))
+        self._about("thread_sort_index", pid, tid, sort_index=tid)
+        return tid
+
+    def slice(
+        self, pid: int, tid: int, name: str, category: str, start_ns: int, end_ns: int, args: Args
+    ) -> None:
+        """A stretch of time; one that would end before it starts has no length."""
+        length_ns = max(0, end_ns - start_ns)
+        self._add(start_ns, ph="X", pid=pid, tid=tid, name=name, cat=category, dur=length_ns, args=args)
+
+    def instant(self, pid: int, tid: int, name: str, category: str, t_ns: int, args: Args) -> None:
+        """A moment on a track."""
+        self._add(t_ns, ph="i", s="t", pid=pid, tid=tid, name=name, cat=category, args=args)
+
+    def flow(self, phase: str, number: int, pid: int, tid: int, t_ns: int) -> None:
+        """An arrow's start (`s`), step (`t`) or end (`f`), bound to the slice that was added before."""
+        binding = {} if phase == "s" else {"bp": "e"}
+        self._add(t_ns, ph=phase, id=number, pid=pid, tid=tid, name="chunk", cat="flow", **binding)
+
+    def counter(
+        self, pid: int, name: str, unit: str, times_ns: Sequence[int], values: Sequence[float]
+    ) -> int:
+        """A curve, `nan` for no value; a value that repeats is written once, for it holds until the next.
+        Returns how many were written."""
+        before, written = None, 0
+        for t_ns, value in zip(times_ns, values, strict=True):
+            if value == before or value != value or value in (float("inf"), float("-inf")):
+                continue
+            self._add(int(t_ns), ph="C", pid=pid, tid=0, name=name, args={unit: value})
+            before, written = value, written + 1
+        return written
+
+    def gzipped(self, other: Args) -> bytes:
+        """The file. The same events give the same bytes."""
+        start_ns = min(self._times, default=0)
+        order = np.argsort(np.array(self._times, dtype=np.int64), kind="stable").tolist()
+        lines = [_line(event) for event in self._metadata]
+        lines += [_line(_written(self._events[i], self._times[i] - start_ns)) for i in order]
+        head = json.dumps({"displayTimeUnit": "ms", "otherData": {**other, "t0_ns": start_ns}})
+        text = head[:-1] + ', "traceEvents": [\n' + ",\n".join(lines) + "\n]}\n"
+        return gzip.compress(text.encode(), 6, mtime=0)
+
+    def _about(self, what: str, pid: int, tid: int, **args: Any) -> None:
+        self._metadata.append({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args})
+
+    def _add(self, t_ns: int, **event: Any) -> None:
+        self._times.append(t_ns)
+        self._events.append(event)
+
+
+def lanes(spans: Iterable[tuple[int, int]]) -> list[int]:
+    """For spans sorted by their start: the first track on which each overlaps none before it."""
+    ends: list[int] = []
+    found = []
+    for start, end in spans:
+        lane = next((number for number, busy in enumerate(ends) if busy <= start), len(ends))
+        if lane == len(ends):
+            ends.append(0)
+        ends[lane] = max(end, start)
+        found.append(lane)
+    return found
+
+
+def microseconds(value_ns: int) -> float:
+    """Nanoseconds as microseconds, three decimals.
+
+    Readers multiply by 1000 and some cut what is behind the point, which would make of 0.123 us 122 ns and
+    let slices overlap by one: where that is so, a tenth of a nanosecond is put on top.
+    """
+    value = value_ns / 1000
+    return value if int(value * 1000.0) == value_ns else (10 * value_ns + 1) / 10_000
+
+
+def _written(event: dict[str, Any], t_ns: int) -> dict[str, Any]:
+    event = {**event, "name": _text(event["name"]), "ts": microseconds(t_ns)}
+    if "dur" in event:
+        event["dur"] = microseconds(event["dur"])
+    if event["ph"] in "Xi":
+        event["args"] = {
+            key: _text(value) if isinstance(value, str) else value
+            for key, value in event["args"].items()
+            if value is not None
+        }
+    return event
+
+
+def _line(event: Args) -> str:
+    return json.dumps(event, separators=(",", ":"), allow_nan=False)
+
+
+def _text(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
