@@ -1,12 +1,14 @@
 """One stage's entry of the summary: its parts, its comparison with the reference, its validity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from cotenant.units import ms_from_ns
+from cotenant.verdict.caveats import Caveat, engine_caveats, measuring_caveats
+from cotenant.verdict.caveats_gpu import Watched, baselines_drifted, machine_findings
 from cotenant.verdict.columns import NULL
 from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
 from cotenant.verdict.face_part import face_part
@@ -48,7 +50,7 @@ class StageFacts:
     part: Part
     paired: Paired | None
     invalid: list[str]
-    caveats: list[dict[str, str]]
+    caveats: list[Caveat]
     doubt: Doubt
 
 
@@ -68,9 +70,9 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
         for load in loads:
             llm.add(load.name, llm_part(facts.tokens, load, stage.name, windows, facts.block_ns))
         part.add("llm", llm)
-    part.add("gpu", gpu_part(facts.recording, windows, plan.has_gpu))
-    part.add("canary_ms", canary_part(facts.recording, windows, plan.has_gpu, host=False))
-    part.add("host_canary_ms", canary_part(facts.recording, windows, plan.has_gpu, host=True))
+    part.add("gpu", gpu_part(facts.recording, windows, plan))
+    part.add("canary_ms", canary_part(facts.recording, windows, plan, host=False))
+    part.add("host_canary_ms", canary_part(facts.recording, windows, plan, host=True))
     errors = timing_errors(facts, stage)
     _put_timing(part, errors)
     return StageFacts(
@@ -80,9 +82,44 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
         invalid=invalid_because(
             plan, stage, errors, part.entry.get("llm", {}), len(facts.voice_rows[stage.name])
         ),
-        caveats=caveats(plan, stage, errors, facts.voices.reordered),
+        caveats=[
+            *caveats(plan, stage, errors, facts.voices.reordered),
+            *measuring_caveats(facts.recording, plan, errors, windows),
+            *engine_caveats(facts.recording, plan, stage, windows),
+        ],
         doubt=_doubt(facts, errors),
     )
+
+
+def judge_machine(
+    facts: Facts, stages: Sequence[StageFacts], solos: Iterable[StageFacts], again: StageFacts | None
+) -> None:
+    """Adds to every stage what the GPU did in it: caveats, and what makes it INVALID, against the baseline.
+
+    Before `put_reference`: an invalid closing baseline or solo window is no reference.
+    """
+    baseline = next((stage for stage in stages if stage.plan.baseline), None)
+    drift = ""
+    if again is not None and baseline is not None:
+        drift = baselines_drifted(again.part.entry["gpu"], baseline.part.entry["gpu"])
+        if drift:
+            again.invalid.append(drift)
+    for found in (*stages, *solos, *([again] if again else [])):
+        is_baseline = found is baseline
+        findings = machine_findings(
+            facts.recording,
+            facts.plan,
+            _watched(facts, found),
+            None if baseline is None or is_baseline else _watched(facts, baseline),
+            drifted=bool(drift),
+            is_baseline=is_baseline,
+        )
+        found.invalid.extend(findings.invalid)
+        found.caveats.extend(findings.caveats)
+
+
+def _watched(facts: Facts, found: StageFacts) -> Watched:
+    return Watched(gpu=found.part.entry["gpu"], windows=facts.plan.measured.get(found.plan.name, ()))
 
 
 def put_reference(

@@ -9,6 +9,7 @@ from cotenant.errors import ExitCode
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.units import ms_from_ns
+from cotenant.verdict.caveats import run_caveats
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.gates import Gate, applies, judge_gate, worst
 from cotenant.verdict.lookaheads import what_if_part
@@ -22,6 +23,7 @@ from cotenant.verdict.stages import (
     StageFacts,
     a_a_ratios,
     entry_of,
+    judge_machine,
     put_reference,
     stage_facts,
     why_no_a_a,
@@ -53,6 +55,7 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
     if plan.again is not None and plan.again.name in plan.measured:
         again = stage_facts(facts, plan.again, by_round=False)
     stages = [stage_facts(facts, stage) for stage in plan.stages]
+    judge_machine(facts, stages, solo.values(), again)
     for stage in stages:
         put_reference(facts, stage, solo, again)
     baselines = [_stage_entry(facts, stage, gates, decision) for stage in stages if stage.plan.baseline]
@@ -84,6 +87,7 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
         },
         "a_a": _a_a_entry(plan, again),
         "solo": {load: _solo_entry(found) for load, found in solo.items()},
+        "caveats": run_caveats(recording, plan, a_a_ratios(again)),
         "stages": entries,
     }
 
@@ -209,7 +213,7 @@ def _solo_entry(found: StageFacts) -> dict[str, Any]:
         for path, reason in sorted(found.part.why.items())
         if path.startswith(prefix)
     }
-    return {**own, "invalid_because": found.invalid, "why": why}
+    return {**own, "invalid_because": found.invalid, "caveats": found.caveats, "why": why}
 
 
 def _a_a_entry(plan: Plan, again: StageFacts | None) -> dict[str, Any]:
@@ -223,6 +227,7 @@ def _a_a_entry(plan: Plan, again: StageFacts | None) -> dict[str, Any]:
         "name": again.plan.name,
         "validity": "invalid" if again.invalid else "valid",
         "invalid_because": again.invalid,
+        "caveats": again.caveats,
         "why": dict(sorted(again.part.why.items())),
         **entry_of(again),
     }

@@ -120,6 +120,17 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caveat:
+    """Something known that limits what the figures say, and what would mend it. `numbers` have their unit in
+    the name; None where it is not known."""
+
+    kind: str
+    text: str
+    advice: str
+    numbers: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lookahead:
     """The smallest lookahead that keeps so many utterances clean, with one-sided 95 % bounds, and its price.
 
@@ -160,13 +171,14 @@ class Stage:
     llm: Mapping[str, Llm]
     what_if: Mapping[str, Lookaheads]
     gates: tuple[Gate, ...]
+    caveats: tuple[Caveat, ...]
     why: Mapping[str, str]
     raw: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A judged run; `raw` is the whole of summary.json."""
+    """A judged run; `caveats` are of the run as a whole, `raw` is the whole of summary.json."""
 
     run_id: str
     status: str
@@ -176,6 +188,7 @@ class Summary:
     invalid_because: tuple[str, ...]
     decision: str
     lookahead_ms: float
+    caveats: tuple[Caveat, ...]
     stages: tuple[Stage, ...]
     raw: Mapping[str, Any] = field(repr=False)
 
@@ -198,6 +211,7 @@ def summary_of(raw: Mapping[str, Any]) -> Summary:
         invalid_because=tuple(raw["invalid_because"]),
         decision=raw["decision"],
         lookahead_ms=raw["lookahead_ms"],
+        caveats=tuple(map(_caveat, raw["caveats"])),
         stages=tuple(_stage(entry) for entry in raw["stages"]),
         raw=raw,
     )
@@ -219,9 +233,15 @@ def _stage(entry: Mapping[str, Any]) -> Stage:
             for policy, found in entry.get("what_if", {}).get("policies", {}).items()
         },
         gates=tuple(_build(Gate, gate, gate["why"], "") for gate in entry["gates"]),
+        caveats=tuple(map(_caveat, entry["caveats"])),
         why=why,
         raw=entry,
     )
+
+
+def _caveat(entry: Mapping[str, Any]) -> Caveat:
+    words = {name: entry[name] for name in ("kind", "text", "advice")}
+    return Caveat(numbers={name: value for name, value in entry.items() if name not in words}, **words)
 
 
 def _build(kind: type[_T], entry: Mapping[str, Any], why: Mapping[str, str], prefix: str) -> _T:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from cotenant.units import NS_PER_MS, duration_text
+from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.plan import Plan, StagePlan
 from cotenant.verdict.timing import LIMIT_NS, TimingError
 
@@ -49,34 +50,34 @@ def invalid_because(
     return found
 
 
-def caveats(
-    plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], reordered: int
-) -> list[dict[str, str]]:
+def caveats(plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], reordered: int) -> list[Caveat]:
     """What limits the figures of a stage without making them invalid."""
     found = []
     for load, error in errors.items():
         if error.p99_ns is None and error.arrivals + error.sends:
             share = 100 * error.unknown_share
             found.append(
-                _caveat(
+                caveat(
                     "timing-unknown",
                     f"{load}: our own timing error is unknown for {share:.1f} % of the stamps",
+                    unknown_share=error.unknown_share,
                 )
             )
     for kind, name, inside in _faults_of(plan, stage):
         if kind == "tenant" and inside:
-            found.append(_caveat("tenant-ended", f"the tenant {name} ended in this stage"))
+            found.append(
+                caveat("tenant-ended", f"the tenant {name} ended in this stage", f"see logs/{name}.log")
+            )
+        elif kind == "observer" and inside:
+            log = f"see logs/own/observer-{name}.log"
+            found.append(caveat("observer-ended", f"the observer {name} ended in this stage", log))
         elif kind in _FOLLOWING and name != stage.name and _follows(plan, stage, name):
-            found.append(_caveat("not-idle", f"a tenant was still at work from {name} when this stage began"))
+            text = f"a tenant was still at work from {name} when this stage began"
+            found.append(caveat("not-idle", text))
     if reordered:
-        found.append(
-            _caveat("reordered", f"{reordered} streams of this run had rows out of order; they were sorted")
-        )
+        text = f"{reordered} streams of this run had rows out of order; they were sorted"
+        found.append(caveat("reordered", text, streams=reordered))
     return found
-
-
-def _caveat(name: str, text: str) -> dict[str, str]:
-    return {"name": name, "text": text}
 
 
 def _delivery(plan: Plan, load: str, share: float) -> str:

@@ -8,13 +8,18 @@ from cotenant.observers import gpu_readings
 from cotenant.observers.gpu_readings import QuickReadings
 from cotenant.run_dir import manifest, reader
 from cotenant.run_dir.writer import RunWriter
+from cotenant.scenario.load import load
 from cotenant.testing.fake_nvml_library import FakeGpu
 from cotenant.verdict.observed import gpu_part
-from cotenant.verdict.plan import Window
+from cotenant.verdict.plan import Plan, Window
 from tests.observers.nvml_rig import WSL2, by_metric, clock, device, slow
 
 STEP_NS = 200_000_000
 SLICE = "MIG-11111111-0000-0000-0000-000000000000"
+
+_PLAN = Plan(
+    scenario=load("tts-alone"), loads={}, stages=(), measured={}, lived={}, faults=(), last_ns=0, has_gpu=True
+)
 
 
 def quick(
@@ -189,7 +194,7 @@ def test_the_verdict_reads_these_rows(tmp_path: Path) -> None:
     writer.close()
     manifest.write(tmp_path, {"schema": 1, "tool": "cotenant"})
     window = Window(start_ns=second_ns // 2, end_ns=4 * second_ns)
-    entry = gpu_part(reader.read(tmp_path), (window,), True).entry
+    entry = gpu_part(reader.read(tmp_path), (window,), _PLAN).entry
     assert entry["sm_clock_mhz"]["mean"] == pytest.approx((0.5 * 1000 + 2 * 2000) / 2.5)
     assert entry["sm_clock_mhz"]["coverage"] == pytest.approx(2.5 / 3.5, abs=1e-3)
     assert entry["power_w"] == {"mean": 690.0, "coverage": 1.0}

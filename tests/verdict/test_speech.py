@@ -148,7 +148,7 @@ def test_rows_out_of_order_are_sorted_and_said() -> None:
     builder.rows["chunks"].reverse()
     stage = _stages(builder)["alone"]
     assert stage["speech"] == in_order
-    assert stage["caveats"][0]["name"] == "reordered"
+    assert stage["caveats"][0]["kind"] == "reordered"
 
 
 def test_a_row_without_samples_is_no_audio() -> None:

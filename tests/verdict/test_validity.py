@@ -89,7 +89,7 @@ def test_an_unknown_error_is_said_and_passes_nothing(what: str) -> None:
     stage = _stages(builder)["alone"]
     assert stage["timing"]["voices"]["p99_ms"] is None
     assert stage["why"]["timing.voices.p99_ms"] == "unknown"
-    assert stage["caveats"][0]["name"] == "timing-unknown"
+    assert stage["caveats"][0]["kind"] == "timing-unknown"
     assert {gate["verdict"] for gate in stage["gates"]} == {"inconclusive"}
 
 
@@ -125,7 +125,7 @@ def test_a_tenant_that_ended_is_a_caveat_and_so_is_one_still_busy() -> None:
     builder.fault("idle:alone", 71 * S)
     stage = _stages(builder)["crowd"]
     assert stage["validity"] == "valid"
-    assert [caveat["name"] for caveat in stage["caveats"]] == ["not-idle", "tenant-ended"]
+    assert [caveat["kind"] for caveat in stage["caveats"]] == ["not-idle", "tenant-ended"]
 
 
 def test_a_baseline_without_a_voice_is_none() -> None:

@@ -1,0 +1,177 @@
+"""Caveats as typed data: of the run as a whole, and of the engine and of our own measuring in a stage.
+
+A caveat is {"kind", "text", "advice", and its numbers, units in their names}: something known that limits
+what the figures say. What is not known makes none: a missing metric has its reason in `why`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from cotenant.records import LAG_PERIOD_NS, Recording
+from cotenant.units import NS_PER_MS
+from cotenant.verdict import columns
+from cotenant.verdict.observed import GPU, told_by
+from cotenant.verdict.plan import Plan, StagePlan, Window, within
+from cotenant.verdict.timing import LIMIT_NS, TimingError
+
+Caveat = dict[str, Any]
+
+# A p95 of some tens of utterances moves by several per cent by chance; beyond this the machine has changed.
+A_A_RATIO: Final = 1.1
+# Messages that were read together are uncertain by the loop's lag and by this; much more is a slow loop.
+TIMING_NS: Final = LAG_PERIOD_NS + 3 * NS_PER_MS
+# A sleep that ends this late delays a stamp as much as our limit; in so many of the seconds it moves a p95.
+HOST_LAG_NS: Final = LIMIT_NS
+HOST_LAG_SHARE: Final = 0.05
+# Under one token in a hundred a cache spares no prefill that would be seen.
+PREFIX_SHARE: Final = 0.01
+# A stand-in is taken for its model within this share of the published time.
+STAND_IN_SHARE: Final = 0.15
+
+
+def caveat(kind: str, text: str, advice: str = "", **numbers: float | int | None) -> Caveat:
+    """One caveat; `numbers` have their unit in the name."""
+    rounded = {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in numbers.items()
+    }
+    return {"kind": kind, "text": text, "advice": advice, **rounded}
+
+
+def run_caveats(recording: Recording, plan: Plan, a_a: Mapping[str, float | None]) -> list[Caveat]:
+    """What limits the run as a whole. `a_a`: the closing baseline's ratios over the first."""
+    return [
+        *_baselines_differ(a_a),
+        *_observers(recording, plan),
+        *_tenants(recording),
+    ]
+
+
+def engine_caveats(
+    recording: Recording, plan: Plan, stage: StagePlan, windows: tuple[Window, ...]
+) -> Iterator[Caveat]:
+    """Preempted requests and cached prompts, by the LLM servers' own counters."""
+    tenants = sorted({plan.scenario.load[load.name].tenant for load in plan.of_kind(stage, "completions")})
+    rows = columns.table(recording, "engine")
+    inside = within(columns.ints(rows, "t"), windows)
+    names, metrics = columns.texts(rows, "tenant")[inside], columns.texts(rows, "metric")[inside]
+    values = columns.floats(rows, "value")[inside]
+
+    def total(tenant: str, metric: str) -> float:
+        return float(np.nansum(values[(names == tenant) & (metrics == metric)]))
+
+    for tenant in tenants:
+        preempted = round(total(tenant, "preemptions"))
+        if preempted:
+            yield caveat(
+                "preemptions",
+                f"{tenant} preempted requests {preempted} times: its KV cache was full",
+                "fewer streams or shorter prompts, or more memory for its KV cache",
+                preemptions=preempted,
+            )
+        hits, asked = total(tenant, "prefix_cache_hits"), total(tenant, "prefix_cache_queries")
+        if asked > 0 and hits / asked >= PREFIX_SHARE:
+            yield caveat(
+                "prefix-cache",
+                f"{tenant} took {100 * hits / asked:.0f} % of the prompt tokens from its prefix cache: "
+                "less prefill was done than was asked",
+                "start it without prefix caching to load it as planned",
+                cached_share=hits / asked,
+                cached_tokens=round(hits),
+            )
+
+
+def measuring_caveats(
+    recording: Recording, plan: Plan, errors: Mapping[str, TimingError], windows: tuple[Window, ...]
+) -> Iterator[Caveat]:
+    """How exact our own processes were, where that is known."""
+    for load, error in errors.items():
+        if error.p99_ns is not None and TIMING_NS < error.p99_ns <= LIMIT_NS:
+            yield caveat(
+                "timing-error",
+                f"{load}: our own timing error is {error.p99_ns / NS_PER_MS:.1f} ms at p99",
+                "a gate nearer than that to its limit is left undecided; give the load processes free cores",
+                p99_ms=error.p99_ns / NS_PER_MS,
+            )
+    if not plan.has_gpu:
+        return  # on a CPU the tenants are meant to crowd the host
+    rows = columns.table(recording, "host")
+    mine = (columns.texts(rows, "metric") == "sleep_lag_ns") & within(columns.ints(rows, "t"), windows)
+    lags = columns.floats(rows, "value")[mine]
+    lags = lags[~np.isnan(lags)]
+    late = float(np.mean(lags > HOST_LAG_NS)) if len(lags) else 0.0
+    if late >= HOST_LAG_SHARE:
+        worst_ms = float(lags.max()) / NS_PER_MS
+        yield caveat(
+            "host-lag",
+            f"this host woke a sleeper over {HOST_LAG_NS // NS_PER_MS} ms late in {100 * late:.0f} % of the "
+            f"seconds (up to {worst_ms:.0f} ms): its cores are short, which is not the GPU's doing",
+            "leave more cores free, or pin the tenants to some",
+            late_share=late,
+            worst_ms=worst_ms,
+        )
+
+
+def _baselines_differ(a_a: Mapping[str, float | None]) -> Iterator[Caveat]:
+    names = {"ttfa_p95": "TTFA p95", "chunk_gap_max_p95": "an utterance's longest gap (p95)"}
+    known = {name: ratio for name in names if (ratio := a_a.get(name)) is not None and ratio > 0}
+    if not any(max(ratio, 1 / ratio) > A_A_RATIO for ratio in known.values()):
+        return
+    told = ", ".join(f"{names[name]} {ratio:.2f} times" for name, ratio in known.items())
+    yield caveat(
+        "a-a",
+        f"the closing baseline differs from the first ({told}): every comparison is widened by that",
+        "measure longer, and look for what else changed: clocks, other users of this machine",
+        **{f"{name}_ratio": ratio for name, ratio in known.items()},
+    )
+
+
+def _observers(recording: Recording, plan: Plan) -> Iterator[Caveat]:
+    for observer, kind, what in (
+        (GPU, "no-gpu-observer", "GPU readings"),
+        ("gpu-canary", "no-canary", "a GPU canary"),
+    ):
+        told = told_by(recording, observer)
+        if plan.has_gpu and told.get("ready") is False:
+            yield caveat(
+                kind,
+                f"this run is without {what}: {told.get('message') or 'it gave up'}",
+                str(told.get("advice") or ""),
+            )
+    for note in told_by(recording, GPU).get("notes") or ():
+        if isinstance(note, dict) and note.get("kind") and note.get("text"):
+            yield caveat(str(note["kind"]), str(note["text"]), str(note.get("advice") or ""))
+
+
+def _tenants(recording: Recording) -> Iterator[Caveat]:
+    """Servers that are not quite what they stand for."""
+    tenants = recording.manifest.get("tenants")
+    for name, told in tenants.items() if isinstance(tenants, dict) else ():
+        if not isinstance(told, dict):
+            continue
+        if told.get("weights") == "dummy":
+            yield caveat(
+                "dummy-weights",
+                f"{name} has dummy weights: its speed is that of the shape, its answers mean nothing",
+                "load the real model before you trust what depends on its answers (how long they are)",
+            )
+        frame_ms, published_ms = told.get("frame_ms"), told.get("published_frame_ms")
+        if not isinstance(frame_ms, int | float) or not isinstance(published_ms, int | float):
+            continue
+        took = f"a frame takes {frame_ms:.3g} ms, that of the published model {published_ms:.3g} ms"
+        numbers = {"frame_ms": float(frame_ms), "published_frame_ms": float(published_ms)}
+        if told.get("optimistic"):
+            yield caveat(
+                "stand-in-optimistic",
+                f"{name} is an optimistic stand-in: {took}; what passes here may fail with the real one",
+                "repeat the run with the real server (engine: attach or launch)",
+                **numbers,
+            )
+        elif frame_ms > (1 + STAND_IN_SHARE) * published_ms:
+            yield caveat(
+                "stand-in-pessimistic",
+                f"{name} is a pessimistic stand-in: {took}; what fails here may pass with the real one",
+                "repeat the run with the real server (engine: attach or launch)",
+                **numbers,
+            )

@@ -1,0 +1,118 @@
+"""What the tables `gpu` and `canary` hold beyond means: who else was there, and until when it was seen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cotenant.records import Recording
+from cotenant.units import NS_PER_S
+from cotenant.verdict import columns
+from cotenant.verdict.columns import NULL, Floats, Ints
+from cotenant.verdict.observed import seconds_of_run
+from cotenant.verdict.plan import Window, within
+
+_ON_HOST = ("cpu", "host")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Foreign processes on the GPU while something was measured: their number at each look, and how long (ns)
+    it stands for; the most memory that they held; `swapped`: one came as another went."""
+
+    counts: Ints
+    weights_ns: Ints
+    memory_bytes: int | None
+    swapped: bool
+
+    @property
+    def least(self) -> int:
+        return int(self.counts.min())
+
+    @property
+    def most(self) -> int:
+        return int(self.counts.max())
+
+    @property
+    def usual(self) -> int:
+        """The number that was there longest."""
+        numbers = np.unique(self.counts)
+        lengths = [int(self.weights_ns[self.counts == number].sum()) for number in numbers]
+        return int(numbers[int(np.argmax(lengths))])
+
+    def share_unlike(self, count: int) -> float:
+        """The share of the time in which there were more or fewer."""
+        return float(self.weights_ns[self.counts != count].sum()) / float(self.weights_ns.sum())
+
+
+def presence(recording: Recording, windows: tuple[Window, ...]) -> Presence | None:
+    """None where the driver did not tell, or did not in these windows."""
+    weights, counts = _overlapping(recording, "foreign_processes", windows)
+    if not len(counts):
+        return None
+    _, sizes = _overlapping(recording, "foreign_memory_bytes", windows)
+    _, changes = _overlapping(recording, "foreign_changes", windows)
+    return Presence(
+        counts=counts.astype(np.int64),
+        weights_ns=weights,
+        memory_bytes=int(sizes.max()) if len(sizes) == len(counts) else None,
+        # At a change of the number by one there is one change; what came while another went makes it two.
+        swapped=bool(len(changes) and changes.sum() > 0 and counts.min() == counts.max()),
+    )
+
+
+def ever_known(recording: Recording) -> frozenset[str]:
+    """The GPU metrics that had a value at any time of the run."""
+    return frozenset(str(name) for name in pc.unique(_good(recording).column("metric")).to_pylist())
+
+
+def known_until_s(recording: Recording, metrics: Sequence[str], windows: tuple[Window, ...]) -> float | None:
+    """When the last value of any of `metrics` before the windows' end was read, in seconds of the run."""
+    latest = [
+        int(ends.max())
+        for metric in metrics
+        if len(ends := columns.ints(_good(recording, metric), "t1"))
+        and len(ends := ends[ends <= max(window.end_ns for window in windows)])
+    ]
+    return seconds_of_run(recording, max(latest)) if latest else None
+
+
+def canary_coverage(recording: Recording, windows: tuple[Window, ...]) -> float | None:
+    """The share of the windows' whole seconds in which the GPU canary ran; None where it never did."""
+    rows = columns.table(recording, "canary")
+    there = (columns.ints(rows, "latency") != NULL) & ~np.isin(columns.texts(rows, "device"), _ON_HOST)
+    times = columns.ints(rows, "t")[there]
+    if not len(times):
+        return None
+    seconds = seen = 0
+    for window in windows:
+        number = (window.end_ns - window.start_ns) // NS_PER_S
+        inside = times[within(times, (window,))]
+        second = np.unique((inside - window.start_ns) // NS_PER_S)
+        seconds += number
+        seen += int(np.count_nonzero(second < number))
+    return seen / seconds if seconds else None
+
+
+def _overlapping(recording: Recording, metric: str, windows: tuple[Window, ...]) -> tuple[Ints, Floats]:
+    """How many ns of the windows each value of a metric stands for, and the values."""
+    rows = _good(recording, metric)
+    start, end = columns.ints(rows, "t0"), columns.ints(rows, "t1")
+    overlap = np.zeros(len(start), dtype=np.int64)
+    for window in windows:
+        overlap += np.maximum(0, np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns))
+    kept = (overlap > 0) & (start != NULL)
+    return overlap[kept], columns.floats(rows, "value")[kept]
+
+
+def _good(recording: Recording, metric: str | None = None) -> pa.Table:
+    """The rows of `gpu` that have a value, of one metric or of all."""
+    rows = columns.table(recording, "gpu")
+    mask = pc.equal(rows.column("status").cast(pa.string()), "ok")
+    if metric is not None:
+        mask = pc.and_(mask, pc.equal(rows.column("metric").cast(pa.string()), metric))
+    value = rows.column("value")
+    mask = pc.and_(mask, pc.and_(pc.is_valid(value), pc.invert(pc.is_nan(value))))
+    return rows.filter(mask, null_selection_behavior="drop")
