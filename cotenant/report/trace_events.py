@@ -26,21 +26,21 @@ class TraceEvents:
         self._times: list[int] = []
         self._events: list[dict[str, Any]] = []
         self._metadata: list[dict[str, Any]] = []
-        self._threads = 0
-        self._processes = 0
+        # One row of numbers for both: to a reader, thread n of process n is the process's main thread.
+        self._numbers = 0
 
     def process(self, name: str) -> int:
         """A new process; its pid. They are shown in the order in which they were made."""
-        self._processes += 1
-        pid = self._processes
-        self._about("process_name", pid, 0, name=_text(name))
-        self._about("process_sort_index", pid, 0, sort_index=pid)
+        self._numbers += 1
+        pid = self._numbers
+        self._about("process_name", pid, pid, name=_text(name))
+        self._about("process_sort_index", pid, pid, sort_index=pid)
         return pid
 
     def thread(self, pid: int, name: str) -> int:
         """A new track of a process; its tid, which no other process has."""
-        self._threads += 1
-        tid = self._threads
+        self._numbers += 1
+        tid = self._numbers
         self._about("thread_name", pid, tid, name=_text(name))
         self._about("thread_sort_index", pid, tid, sort_index=tid)
         return tid
@@ -70,7 +70,7 @@ class TraceEvents:
         for t_ns, value in zip(times_ns, values, strict=True):
             if value == before or value != value or value in (float("inf"), float("-inf")):
                 continue
-            self._add(int(t_ns), ph="C", pid=pid, tid=0, name=name, args={unit: value})
+            self._add(int(t_ns), ph="C", pid=pid, tid=pid, name=name, args={unit: value})
             before, written = value, written + 1
         return written
 

@@ -49,10 +49,15 @@ def check_form(events: list[Event]) -> None:
     assert all(event["ts"] >= 0 for event in timed)
     named = {(event["name"], event["pid"], event["tid"]) for event in events if event["ph"] == "M"}
     assert {event["ph"] for event in events} <= set("MXCistf")
+    numbers = [
+        (event["tid"], event["name"]) for event in events if event["ph"] == "M" and "name" in event["args"]
+    ]
+    # A number is one process or one thread: readers take threads of equal number for one.
+    assert len({number for number, _ in numbers}) == len(numbers)
     open_slices: dict[tuple[int, int], list[Event]] = defaultdict(list)
     arrows: dict[int, list[tuple[str, Event]]] = defaultdict(list)
     for event in timed:
-        assert ("process_name", event["pid"], 0) in named
+        assert ("process_name", event["pid"], event["pid"]) in named
         if event["ph"] == "C":
             continue
         assert ("thread_name", event["pid"], event["tid"]) in named
@@ -280,7 +285,7 @@ def test_hostile_names_are_text_and_no_longer_than_a_line() -> None:
 
 def test_ten_thousand_underruns_in_one_voice() -> None:
     builder = Builder()
-    builder.voice("alone", 0, np.arange(10_000) * 20.0, [10.0] * 10_000)
+    builder.voice("alone", 0, (np.arange(10_000) * 20.0).tolist(), [10.0] * 10_000)
     events = events_of(trace(builder.build(), options(0)))
     check_form(events)
     assert len(rows_of(events, "underrun")) == 9_999
