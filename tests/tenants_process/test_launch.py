@@ -146,9 +146,9 @@ def test_a_builtin_server_that_does_not_fit_into_the_gpu(
         start(tmp_path, tenant(shape="qwen3-tts-1.7b", replicas=9), name="tts")
     assert str(error.value).splitlines()[0] == (
         "tts@0 (qwen3-tts-1.7b) does not fit into the GPU's memory; use fewer replicas "
-        "(tenants.tts.replicas), fewer voices (tenants.tts.voices), a smaller shape (tenants.tts.shape: tiny or "
-        "qwen3-tts-0.6b), or a lower gpu_memory_utilization of a vLLM that is there already (nvidia-smi shows "
-        "who holds what)"
+        "(tenants.tts.replicas), fewer voices (tenants.tts.voices), a smaller shape (tenants.tts.shape: "
+        "tiny or qwen3-tts-0.6b), or a lower gpu_memory_utilization of a vLLM that is there already "
+        "(nvidia-smi shows who holds what)"
     )
 
 
