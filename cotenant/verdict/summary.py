@@ -9,6 +9,7 @@ from cotenant.errors import ExitCode
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.units import ms_from_ns
+from cotenant.verdict.causes import Run, causes_of
 from cotenant.verdict.caveats import run_caveats
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.gates import Gate, applies, judge_gate, worst
@@ -65,6 +66,9 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
     ]
     by_name = {entry["name"]: entry for entry in (*baselines, *rest)}
     entries = [by_name[stage.plan.name] for stage in stages]
+    run = Run(facts=facts, stages=stages, again=again, withheld=withheld)
+    for entry, stage in zip(entries, stages, strict=True):
+        _put_causes(entry, run, stage)
     verdict, because = _verdict(entries, gates)
     invalid = [f"{entry['name']}: {why}" for entry in entries for why in entry["invalid_because"]]
     manifest = recording.manifest
@@ -196,6 +200,12 @@ def _stage_entry(
         "mend": mend_of(facts, found, judged) if verdict == "fail" else None,
         "gates": judged,
     }
+
+
+def _put_causes(entry: dict[str, Any], run: Run, found: StageFacts) -> None:
+    entry["causes"], reason = causes_of(run, found)
+    if reason:
+        entry["why"] = dict(sorted({**entry["why"], "causes": reason}.items()))
 
 
 def _is_claim(gate: Gate) -> bool:

@@ -1,0 +1,208 @@
+"""Causes: what the stalls and freezes of a stage are blamed on, how surely, and what is left without a cause.
+
+The first form, from one recording: what was at work while a late chunk was being made, against what was at
+work while chunks that came in time were. Nothing is named from overlap alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from cotenant.units import NS_PER_MS
+from cotenant.verdict.causes_blame import (
+    ALONE,
+    UNATTRIBUTED,
+    WHOLE,
+    Blame,
+    blame_voices,
+    rtf_of,
+    was_beside,
+)
+from cotenant.verdict.causes_evidence import evidence_of
+from cotenant.verdict.causes_ratio import RiskRatio
+from cotenant.verdict.causes_slow import Slower, added_by, costs_alone
+from cotenant.verdict.causes_text import (
+    HAPPENED,
+    as_often_text,
+    beside_text,
+    count_text,
+    slow_text,
+)
+from cotenant.verdict.causes_veto import NO_HOST, NO_TIMING
+from cotenant.verdict.causes_work import Work
+from cotenant.verdict.columns import Bools
+from cotenant.verdict.facts import Facts
+from cotenant.verdict.stages import StageFacts, a_a_ratios
+
+NO_STALL: Final = "no stall"
+NO_VOICE: Final = "no voice in this stage"
+WITHIN: Final = "it was at work in all of this stage"
+VETO_TEXT: Final = {
+    "own_load": "{} began while our own load process stood still (up to {:.0f} ms)",
+    "host": "{} began while the host itself stood still or was starved (a sleeper woke up to {:.0f} ms late)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the causes of a stage need to know of the others."""
+
+    facts: Facts
+    stages: Sequence[StageFacts]
+    again: StageFacts | None
+    withheld: str
+
+
+def causes_of(run: Run, found: StageFacts) -> tuple[list[dict[str, Any]], str]:
+    """(The causes of a stage, strongest first, and why there are none)."""
+    every = []
+    for blame in blames_of(run, found):
+        every += _entries(run, found, blame)
+    if not every:
+        return [], NO_STALL
+    every.sort(key=lambda cause: (cause["what"] == UNATTRIBUTED, -(cause["share"] or 0.0)))
+    return every, ""
+
+
+def blames_of(run: Run, found: StageFacts) -> list[Blame]:
+    """The stalls of a stage's voices and the freezes of its faces; empty where there are none."""
+    ratio = a_a_ratios(run.again).get("rtf_p95")
+    voices = blame_voices(run.facts, found, ratio, run.withheld)
+    return [blame for blame in (voices,) if blame is not None]
+
+
+def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
+    """A cause for each word that some stall is blamed on, and for each work that is named."""
+    entries = []
+    for word in ("own_load", "host"):
+        if (chosen := blame.word == word).any():
+            delays = blame.vetoes.own_ns if word == "own_load" else blame.vetoes.host_ns
+            longest = float(np.nanmax(np.append(delays[chosen], 0.0))) / NS_PER_MS
+            text = VETO_TEXT[word].format(count_text(blame.of, int(chosen.sum()), len(chosen)), longest)
+            entries.append(_entry(run, found, blame, word, None, chosen, text))
+    free = ~np.isin(blame.word, ("own_load", "host")) & (blame.vetoes.word == "")
+    for name in blame.named:
+        one = next(one for one in blame.beside if one.work.name == name)
+        chosen = was_beside(blame.events, one) & free
+        ratio = blame.ratios[name]
+        if not chosen.any() or isinstance(ratio, str):
+            continue
+        control = _control_share(blame, one.beside & one.known)
+        text = beside_text(blame.of, one.work.during, ratio, control)
+        entries.append(
+            _entry(run, found, blame, one.work.what, one.work.who, chosen, text, ratio=ratio, control=control)
+        )
+    for word in (WHOLE, ALONE):
+        if (chosen := blame.word == word).any():
+            entries.append(_whole(run, found, blame, word, chosen))
+    if (chosen := blame.word == UNATTRIBUTED).any():
+        entries.append(_left(run, found, blame, chosen))
+    return entries
+
+
+def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) -> dict[str, Any]:
+    """The co-tenants against the baseline; or the voice that is too slow by itself."""
+    facts, added = run.facts, added_by(run.facts, found)
+    if word == ALONE or isinstance(blame.slow, str):
+        voices = facts.plan.of_kind(found.plan, "voices")
+        tenant = facts.plan.scenario.load[voices[0].name].tenant
+        rtf = rtf_of(found, blame.events)
+        text = (
+            f"{tenant} takes {rtf:.2f} s to make a second of speech with nothing beside it: slower than real "
+            "time"
+        )
+        return _entry(run, found, blame, ALONE, tenant, chosen, text)
+    costs = costs_alone(facts, found, run.stages, a_a_ratios(run.again).get("rtf_p95"))
+    text = slow_text(added, blame.slow, costs)
+    what, who = (_kind_of(blame, added[0]), added[0]) if len(added) == 1 else (WHOLE, None)
+    entry = _entry(run, found, blame, what, who, chosen, text)
+    entry["evidence"] |= {f"slower_beside_{load}": float(f"{cost.value:.4g}") for load, cost in costs.items()}
+    if isinstance(blame.slow, Slower):
+        entry["evidence"] |= {
+            "slower_than_baseline": blame.slow.entry()["value"],
+            "slower_than_baseline_low": blame.slow.entry()["low"],
+            "slower_than_baseline_high": blame.slow.entry()["high"],
+            "pairs": blame.slow.pairs,
+            "rtf": float(f"{blame.slow.rtf:.4g}"),
+            "rtf_baseline": float(f"{blame.slow.rtf_baseline:.4g}"),
+        }
+        entry["why"]["risk_ratio"] = f"{WITHIN}: the making is compared with the baseline's instead"
+    else:
+        entry["risk_ratio"] = blame.slow.entry()
+        entry["why"].pop("risk_ratio", None)
+        entry["why"]["control_share"] = "compared with the baseline, where it was not at work"
+    return entry
+
+
+def _kind_of(blame: Blame, load: str) -> str:
+    """What of the only added load was there most."""
+    mine = [one for one in blame.beside if one.work.who == load]
+    return max(mine, key=lambda one: int(one.beside.sum())).work.what if mine else WHOLE
+
+
+def _left(run: Run, found: StageFacts, blame: Blame, chosen: Bools) -> dict[str, Any]:
+    count = count_text(blame.of, int(chosen.sum()), len(chosen))
+    unknown = chosen & (blame.vetoes.word == "unknown")
+    reasons = []
+    if unknown.any():
+        reasons.append(NO_HOST if np.isnan(blame.vetoes.host_ns[unknown]).any() else NO_TIMING)
+    text = f"of {count} the recording tells no cause" + (f": {reasons[0]}" if reasons else "")
+    entry = _entry(run, found, blame, UNATTRIBUTED, None, chosen, text)
+    for one in blame.beside:
+        ratio = blame.ratios.get(one.work.name)
+        if isinstance(ratio, RiskRatio) and one.work.name not in blame.named:
+            entry["evidence"][one.work.name] = as_often_text(blame.of, one.work.during, ratio)
+        elif isinstance(ratio, str):
+            entry["evidence"][one.work.name] = None
+            entry["why"][f"evidence.{one.work.name}"] = ratio
+    if isinstance(blame.slow, str) and blame.slow:
+        entry["why"]["against_baseline"] = blame.slow
+    entry["why"]["risk_ratio"] = "nothing is blamed"
+    return entry
+
+
+def _entry(
+    run: Run,
+    found: StageFacts,
+    blame: Blame,
+    what: str,
+    who: str | None,
+    chosen: Bools,
+    text: str,
+    *,
+    ratio: RiskRatio | None = None,
+    control: float | None = None,
+) -> dict[str, Any]:
+    late = np.zeros(len(blame.units.start_ns), dtype=np.bool_)
+    late[blame.events.unit[chosen & (blame.events.unit >= 0)]] = True
+    works: list[Work] = [one.work for one in blame.beside]
+    evidence, why = evidence_of(run.facts, found.plan, blame.units, late, works)
+    total = int(blame.events.duration_ns.sum())
+    share = float(blame.events.duration_ns[chosen].sum()) / total if total else None
+    reasons = {f"evidence.{name}": reason for name, reason in why.items()}
+    if ratio is None:
+        reasons["risk_ratio"] = "it is no co-tenant that comes and goes"
+    if control is None:
+        reasons["control_share"] = "it is no co-tenant that comes and goes"
+    return {
+        "what": what,
+        "who": who,
+        "of": blame.of,
+        "text": text,
+        "stalls": int(np.count_nonzero(chosen)),
+        "share": None if share is None else round(share, 6),
+        "control_share": None if control is None else round(control, 6),
+        "risk_ratio": None if ratio is None else ratio.entry(),
+        "evidence": evidence,
+        "why": reasons,
+    }
+
+
+def _control_share(blame: Blame, beside: Bools) -> float | None:
+    in_time = ~blame.units.late
+    return float(beside[in_time].mean()) if in_time.any() else None
+
+
+__all__ = ["HAPPENED", "NO_STALL", "Run", "blames_of", "causes_of"]

@@ -1,0 +1,185 @@
+"""Which co-tenant each stall of a stage is blamed on: a claim only where the recording carries it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from cotenant.units import NS_PER_S
+from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
+from cotenant.verdict.causes_slow import Slower, added_by, slower
+from cotenant.verdict.causes_units import Events, Units, voice_units
+from cotenant.verdict.causes_veto import Vetoes, vetoes_of
+from cotenant.verdict.causes_work import Beside, besides, works_of
+from cotenant.verdict.columns import Bools, Ints, Texts
+from cotenant.verdict.facts import Facts
+from cotenant.verdict.stages import StageFacts
+
+UNATTRIBUTED: Final = "unattributed"
+WHOLE: Final = "co_tenancy"
+ALONE: Final = "service_slow"
+_BLOCK_NS: Final = 10 * NS_PER_S
+MADE: Final = {"voice": "chunk", "face": "frame"}
+Of = Literal["voice", "face"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blame:
+    """The stalls of a stage's voices (or the freezes of its faces), each with a word for what is to blame.
+
+    The word is `own_load`, `host`, the name of a work, `co_tenancy`, `service_slow`, `voice_late` or
+    `unattributed`. `ratios`: of each work, the ratio or why there is none; `named`: the works whose interval
+    lies above 1, strongest first. `slow`: against the baseline, or why not.
+    """
+
+    of: Of
+    units: Units
+    events: Events
+    vetoes: Vetoes
+    word: Texts
+    beside: tuple[Beside, ...]
+    ratios: Mapping[str, RiskRatio | str]
+    named: tuple[str, ...]
+    slow: Slower | RiskRatio | str
+
+
+def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withheld: str) -> Blame | None:
+    """None where no voice stalled. `withheld`: why nothing is claimed against the baseline."""
+    stage = found.plan
+    if stage.name not in facts.voice_rows:
+        return None
+    units, events = voice_units(facts, stage.name)
+    if not len(events.unit):
+        return None
+    streams = facts.voices.streams.take(facts.voice_rows[stage.name])
+    vetoes = vetoes_of(facts, streams, "chunks", units, events)
+    beside = tuple(besides(facts, stage, units, works_of(facts, stage)))
+    ratios, named = compare("voice", units, beside)
+    word = words_of(events, vetoes, beside, named)
+    left = word == UNATTRIBUTED
+    slow: Slower | RiskRatio | str = withheld
+    if not withheld:
+        slow = _against_baseline(facts, found, units, events, a_a_ratio)
+    whole = left & (vetoes.word == "")
+    if isinstance(slow, RiskRatio | Slower):
+        word[whole] = WHOLE
+    elif not added_by(facts, found) and rtf_of(found, events) >= 1:
+        word[whole] = ALONE
+    return Blame(
+        of="voice",
+        units=units,
+        events=events,
+        vetoes=vetoes,
+        word=word,
+        beside=beside,
+        ratios=ratios,
+        named=named,
+        slow=slow,
+    )
+
+
+def compare(
+    of: Of, units: Units, beside: Sequence[Beside]
+) -> tuple[dict[str, RiskRatio | str], tuple[str, ...]]:
+    """The risk ratio of each work, and those that are named: one after the other the one with the highest
+    lower bound, the rest compared once more with it held fixed."""
+    ratios: dict[str, RiskRatio | str] = {}
+    tests = sum(bool(one.known.any() and one.beside.any() and not one.beside.all()) for one in beside)
+    strata, left = units.part, list(beside)
+    named: list[str] = []
+    while left:
+        found = {one.work.name: _ratio(of, units, one, strata, tests) for one in left}
+        ratios |= found if not named else {}
+        sure = {name: ratio.low for name, ratio in found.items() if not isinstance(ratio, str)}
+        best = max(sure, key=lambda name: (sure[name], name), default="")
+        if not best or sure[best] <= 1:
+            break
+        named.append(best)
+        one = next(one for one in left if one.work.name == best)
+        strata = strata * 2 + one.beside
+        left.remove(one)
+    return ratios, tuple(named)
+
+
+def _ratio(of: Of, units: Units, one: Beside, strata: Ints, tests: int) -> RiskRatio | str:
+    known = one.known
+    if not known.any():
+        return one.work.lacking or "nothing was recorded of it"
+    if one.beside[known].all():
+        return f"{one.work.during} beside every {MADE[of]} of this stage"
+    if not one.beside[known].any():
+        return f"{one.work.during} beside no {MADE[of]} of this stage"
+    return risk_ratio(
+        units.late[known],
+        one.beside[known],
+        strata[known],
+        (units.stream[known], one.cycle[known]),
+        tests,
+    )
+
+
+def words_of(events: Events, vetoes: Vetoes, beside: Sequence[Beside], named: Sequence[str]) -> Texts:
+    """A veto first, then the strongest named work that was there, else `unattributed`."""
+    word = np.full(len(events.unit), UNATTRIBUTED, dtype=np.object_)
+    by_name = {one.work.name: one for one in beside}
+    for name in reversed(named):
+        word[was_beside(events, by_name[name])] = name
+    for veto in ("host", "own_load"):
+        word[vetoes.word == veto] = veto
+    word[vetoes.word == "unknown"] = UNATTRIBUTED
+    return word
+
+
+def was_beside(events: Events, one: Beside) -> Bools:
+    """Which events waited for a unit that was made beside a work."""
+    found = np.zeros(len(events.unit), dtype=np.bool_)
+    some = events.unit >= 0
+    found[some] = (one.beside & one.known)[events.unit[some]]
+    return found
+
+
+def _against_baseline(
+    facts: Facts, found: StageFacts, units: Units, events: Events, a_a_ratio: float | None
+) -> Slower | RiskRatio | str:
+    """Slower than the baseline and slower than real time; else stalls likelier than in the pairs there."""
+    added = added_by(facts, found)
+    if found.paired is None or found.paired.reference is None or not added:
+        return "nothing was added to the baseline"
+    cost = slower(found.paired, a_a_ratio)
+    if isinstance(cost, str):
+        return cost
+    if cost.low > 1 and rtf_of(found, events) >= 1 and cost.rtf_baseline < 1:
+        return cost
+    baseline = facts.plan.baseline
+    assert baseline is not None
+    left, right = found.paired.matched
+    others, _ = voice_units(facts, baseline.name)
+    ours, theirs = np.isin(units.stream, left), np.isin(others.stream, right)
+    number = len(found.paired.own.rows)
+    ratio = risk_ratio(
+        np.concatenate((units.late[ours], others.late[theirs])),
+        np.concatenate((np.ones(int(ours.sum()), np.bool_), np.zeros(int(theirs.sum()), np.bool_))),
+        np.concatenate((units.part[ours], others.part[theirs])),
+        (
+            np.concatenate((units.stream[ours], others.stream[theirs] + number)),
+            np.concatenate((units.start_ns[ours], others.start_ns[theirs])) // _BLOCK_NS,
+        ),
+    )
+    if isinstance(ratio, str):
+        return ratio
+    if ratio.low > 1:
+        return ratio
+    return (
+        f"not surely slower than alone: {cost.value:.2g} times ({cost.low:.2g} to {cost.high:.2g}), and "
+        f"stalls {ratio.value:.2g} times as likely ({ratio.low:.2g} to {ratio.high:.2g})"
+    )
+
+
+def rtf_of(found: StageFacts, events: Events) -> float:
+    """The median real-time factor of the utterances that stalled; 0 where it is not known."""
+    if found.paired is None:
+        return 0.0
+    values = found.paired.own.values["rtf"][np.unique(events.stream)]
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else 0.0

@@ -1,0 +1,90 @@
+"""A stage as a whole against the baseline: for what is always there, and leaves nothing to compare within the
+stage."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from cotenant.verdict.bootstrap import upper_t
+from cotenant.verdict.columns import Bools, Floats
+from cotenant.verdict.facts import Facts, Paired
+from cotenant.verdict.stages import StageFacts
+
+TAIL: Final = 0.025
+LEAST_PAIRS: Final = 3
+NO_BASELINE: Final = "this is the baseline, or there is none"
+FEW_PAIRS: Final = "only {} utterances have a pair in the baseline"
+NO_NOISE: Final = "how much this run's own baselines differ is not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slower:
+    """By how much a stage's utterances take longer to make than their pairs in the baseline (geometric mean
+    of the ratios of the real-time factors), with its 95 % interval; widened by how far the run's own two
+    baselines differ."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
+    rtf: float
+    rtf_baseline: float
+
+    def entry(self) -> dict[str, Any]:
+        """As it stands in the summary."""
+        numbers = {"value": self.value, "low": self.low, "high": self.high}
+        return {**{name: float(f"{number:.4g}") for name, number in numbers.items()}, "n": self.pairs}
+
+
+def slower(paired: Paired | None, a_a_ratio: float | None, chosen: Bools | None = None) -> Slower | str:
+    """Over the pairs, or why that is not known. `chosen`: utterances of the stage, all where None."""
+    if paired is None or paired.reference is None:
+        return NO_BASELINE
+    left, right = paired.matched
+    ours, theirs = paired.own.values["rtf"][left], paired.reference.values["rtf"][right]
+    kept = np.isfinite(ours) & np.isfinite(theirs) & (ours > 0) & (theirs > 0)
+    if chosen is not None:
+        kept &= chosen[left]
+    if int(kept.sum()) < LEAST_PAIRS:
+        return FEW_PAIRS.format(int(kept.sum()))
+    if a_a_ratio is None or not a_a_ratio > 0:
+        return NO_NOISE
+    ours, theirs = ours[kept], theirs[kept]
+    logs = np.log(ours / theirs)
+    wide = _error(logs) + abs(math.log(a_a_ratio))
+    middle = float(logs.mean())
+    return Slower(
+        value=math.exp(middle),
+        low=math.exp(middle - wide),
+        high=math.exp(middle + wide),
+        pairs=len(logs),
+        rtf=float(np.median(ours)),
+        rtf_baseline=float(np.median(theirs)),
+    )
+
+
+def _error(logs: Floats) -> float:
+    return upper_t(TAIL, len(logs) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(logs))
+
+
+def added_by(facts: Facts, found: StageFacts) -> tuple[str, ...]:
+    """The loads of a stage that the baseline does not have."""
+    baseline = facts.plan.baseline
+    return tuple(load for load in found.plan.loads if baseline is None or load not in baseline.loads)
+
+
+def costs_alone(
+    facts: Facts, found: StageFacts, stages: Sequence[StageFacts], a_a_ratio: float | None
+) -> Mapping[str, Slower]:
+    """What each load of a stage costs where it alone was added to the baseline."""
+    wanted, costs = added_by(facts, found), {}
+    for other in stages:
+        added = added_by(facts, other)
+        if len(added) != 1 or added[0] not in wanted or other is found or other.invalid:
+            continue
+        if isinstance(cost := slower(other.paired, a_a_ratio), Slower):
+            costs[added[0]] = cost
+    return costs
