@@ -53,9 +53,9 @@ def warnings(scenario: Scenario) -> list[dict[str, str]]:
     return [
         {
             "kind": "mps-without-limit",
-            "text": f"sharing: mps without a limit for {', '.join(free)}: kernels run side by side, and those "
-            f"of an LLM can crowd out those of {', '.join(others)}",
-            "advice": f"try tenants.{free[0]}.mps: {{thread_percentage: 50}}, or {{priority: 1}} (below normal)",
+            "text": f"sharing: mps without a limit for {', '.join(free)}: kernels run side by side, and "
+            f"those of an LLM can crowd out those of {', '.join(others)}",
+            "advice": f"try tenants.{free[0]}.mps: {{thread_percentage: 50}}, or {{priority: 1}}",
         }
     ]
 
