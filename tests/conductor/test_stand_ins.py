@@ -39,5 +39,12 @@ def test_what_cannot_be_compared_says_so() -> None:
     assert said({"frame_ms": 1.0}, shape="tiny") == ["tts: the tiny shape stands for no real model"]
 
 
+def test_a_head_is_compared_by_its_clips() -> None:
+    told = {"clip_ms": 80.0, "published_clip_ms": 62.0, "optimistic": False, "mode": "graphs"}
+    assert said(told, kind="face", shape="ditto") == [
+        "tts: pessimistic stand-in: a clip takes 80 ms, the published model 62 ms"
+    ]
+
+
 def test_real_servers_stand_for_themselves() -> None:
     assert said({}, kind="completions", engine="launch", shape="auto") == []
