@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cotenant.errors import CouldNotRun
-from cotenant.tenants.builtin import server
+from cotenant.tenants.builtin import server, speed
 from cotenant.tenants.builtin.runtime import Runtime, explained
 from tests.tenants.built_in import running
 
@@ -68,7 +68,7 @@ class Measured:
 
 def test_the_ready_line_sets_a_measured_frame_beside_the_published_one() -> None:
     options = argparse.Namespace(shape="qwen3-tts-0.6b")
-    said = server._speed(options, Runtime(device="cuda:0"), Measured())
+    said = speed.of_voice(options, Runtime(device="cuda:0"), Measured())
     assert said == {
         "mode": "graphs",
         "voices": 3,
@@ -77,9 +77,34 @@ def test_the_ready_line_sets_a_measured_frame_beside_the_published_one() -> None
         "published_frame_ms": 15.0,
         "optimistic": True,
     }
+    fitted = Measured()
+    fitted.step_overhead_ns, fitted.frame_ms = 6_353_000, 15.2
+    assert speed.of_voice(options, Runtime(device="cuda:0"), fitted)["optimistic"] is False
     unmeasured = Measured()
     unmeasured.frame_ms = None
-    assert server._speed(options, Runtime(), unmeasured) == {}
+    assert speed.of_voice(options, Runtime(), unmeasured) == {}
+
+
+class Moved:
+    """A head that has measured its motion."""
+
+    step_overhead_ns = 0
+
+    def __init__(self, clip_ms: float | None) -> None:
+        self.clip_ms = clip_ms
+
+
+def test_the_ready_line_sets_a_measured_clip_beside_the_published_one() -> None:
+    options = argparse.Namespace(shape="ditto")
+    assert speed.of_head(options, Runtime(mode="eager"), Moved(139.2345)) == {
+        "mode": "eager",
+        "step_overhead_ns": 0,
+        "clip_ms": 139.234,
+        "published_clip_ms": 62.0,
+        "optimistic": False,
+    }
+    assert speed.of_head(options, Runtime(), Moved(50.0))["optimistic"] is True
+    assert speed.of_head(options, Runtime(), Moved(None)) == {}
 
 
 def test_a_voice_in_fixed_shapes_serves_more_than_its_slots() -> None:

@@ -198,3 +198,11 @@ def test_overhead_is_spent_at_every_step_of_a_voice() -> None:
     began_ns = time.perf_counter_ns()
     spend_host_time(500_000)
     assert time.perf_counter_ns() - began_ns >= 500_000
+
+
+def test_overhead_is_one_a_step_however_many_step_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[int] = []
+    monkeypatch.setattr(tts, "spend_host_time", spent.append)
+    engine = tts.build(COLD, Runtime(threads=1, step_overhead_ns=7))
+    tts.measure_frame_ms(engine, utterances=3, warm=1, frames=3)
+    assert spent == [7] * 4

@@ -132,6 +132,15 @@ def test_a_language_model_has_the_published_parameters(name: str, billions: floa
     assert sizes.step_tokens == 8192
 
 
+@pytest.mark.parametrize("name", ["qwen3-tts-0.6b", "qwen3-tts-1.7b"])
+def test_a_fitted_voice_takes_what_is_published(name: str) -> None:
+    fitted_ms = released.MEASURED_FRAME_MS[name] + registry.SPEECH[name].step_overhead_ns / 1e6
+    told_ms = published.published_frame_ms(name, "graphs")
+    assert fitted_ms == pytest.approx(told_ms, abs=0.001)
+    assert published.is_optimistic(fitted_ms, told_ms) is False
+    assert registry.SPEECH["tiny"].step_overhead_ns == 0
+
+
 def test_a_stand_in_is_optimistic_below_85_per_cent_of_what_is_published() -> None:
     told = published.published_frame_ms("qwen3-tts-0.6b", "graphs")
     assert told == 15.0

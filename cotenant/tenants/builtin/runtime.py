@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 Mode = Literal["graphs", "eager"]
-_SPIN_NS: Final = 200_000  # a sleep is late by less than this on an idle core
+_LATE_NS: Final = 100_000  # a sleep is late by about this on an idle core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,8 @@ class Runtime:
     """Where and how an engine computes; `threads` are torch's, None for the shape's own number.
 
     `mode` None records CUDA graphs on a GPU and launches each operation elsewhere. `step_overhead_ns` is
-    host time that each engine step spends besides its own, None for the shape's fitted number.
+    host time that each engine step (of a head: each clip) spends besides its own, None for the shape's
+    fitted number.
     """
 
     device: str = "cpu"
@@ -98,11 +99,15 @@ def explained(error: BaseException) -> BaseException:
 
 
 def spend_host_time(duration_ns: int) -> None:
-    """Lets this much time pass on the host; it ends within microseconds of what was asked."""
+    """Lets at least this much time pass in the calling thread; the others of the process and the GPU go on.
+
+    It sleeps, which is late by about 0.1 ms, and goes through the last part with the interpreter given up
+    again and again, so that no other thread waits for it.
+    """
     if duration_ns <= 0:
         return
     end_ns = time.perf_counter_ns() + duration_ns
-    if duration_ns > _SPIN_NS:
-        time.sleep((duration_ns - _SPIN_NS) / 1e9)
+    if duration_ns > _LATE_NS:
+        time.sleep((duration_ns - _LATE_NS) / 1e9)
     while time.perf_counter_ns() < end_ns:
-        pass
+        time.sleep(0)

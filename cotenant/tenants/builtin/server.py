@@ -20,9 +20,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from cotenant.errors import CotenantError, CouldNotRun, ExitCode
-from cotenant.tenants.builtin import packets
+from cotenant.tenants.builtin import packets, speed
 from cotenant.tenants.builtin.runtime import Runtime, before_torch, explained
-from cotenant.tenants.builtin.shapes import published
 from cotenant.tenants.builtin.step_loop import StepLoop
 
 log = logging.getLogger("cotenant.builtin")
@@ -56,24 +55,8 @@ def _speech(options: argparse.Namespace, runtime: Runtime) -> Service:
     return Service(
         build=functools.partial(tts.build, sizes, runtime, policy),
         add_routes=routes,
-        describe=functools.partial(_speed, options, runtime),
+        describe=functools.partial(speed.of_voice, options, runtime),
     )
-
-
-def _speed(options: argparse.Namespace, runtime: Runtime, engine: Any) -> dict[str, Any]:
-    """A frame's time as measured when the engine was built, beside the published one."""
-    if engine.frame_ms is None:
-        return {}
-    mode = "graphs" if runtime.recorded else "eager"
-    published_ms = published.published_frame_ms(options.shape, mode)
-    return {
-        "mode": mode,
-        "voices": engine.sizes.slots,
-        "step_overhead_ns": engine.step_overhead_ns,
-        "frame_ms": round(engine.frame_ms, 3),
-        "published_frame_ms": published_ms,
-        "optimistic": published.is_optimistic(engine.frame_ms, published_ms),
-    }
 
 
 def _face(options: argparse.Namespace, runtime: Runtime) -> Service:
@@ -82,7 +65,8 @@ def _face(options: argparse.Namespace, runtime: Runtime) -> Service:
 
     sizes = registry.find(registry.FACE, options.shape)
     build = functools.partial(talking_head.build, sizes, runtime)
-    return Service(build=build, add_routes=face_ws.add_routes)
+    describe = functools.partial(speed.of_head, options, runtime)
+    return Service(build=build, add_routes=face_ws.add_routes, describe=describe)
 
 
 def _completions(options: argparse.Namespace, runtime: Runtime) -> Service:
@@ -128,7 +112,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--context-frames", type=int, help="speech: frames decoded again before each packet; else none is"
     )
-    parser.add_argument("--step-overhead", type=int, help="ns of host time that each step spends besides")
+    parser.add_argument(
+        "--step-overhead",
+        type=int,
+        help="ns of host time besides for each step, or clip of a face",
+    )
     parser.add_argument("--seed", type=int, default=7, help="of the weights and the sampling")
     options = parser.parse_args(arguments)
     for name, least in (("threads", 1), ("voices", 1), ("context_frames", 0), ("step_overhead", 0)):

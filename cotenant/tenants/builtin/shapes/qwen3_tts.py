@@ -40,8 +40,11 @@ class TtsSizes:
     """A whole voice. `slots` utterances step together, each of at most `frames` tokens and frames.
 
     `context_frames` are decoded again to the left of each packet; None has the decoder remember, so that
-    each frame is decoded once. `role_tokens` open each prompt. `step_overhead_ns` is fitted to what is
-    published of the model with recorded graphs.
+    each frame is decoded once. `role_tokens` open each prompt.
+
+    `step_overhead_ns` is host time that a step spends besides with recorded graphs, so that a frame takes
+    what is published of the model: a real engine's work in Python between its launches. It is one a step,
+    however many utterances step together; servers of their own (replicas) each spend theirs.
     """
 
     talker: TalkerSizes
