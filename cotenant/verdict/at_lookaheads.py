@@ -29,6 +29,8 @@ from cotenant.verdict.written_gates import resolve
 
 # What another lookahead changes begins with one of these.
 _CHANGED: Final = ("speech", "face", "vs_reference")
+# But for these: they are before the player, or beside it.
+_UNCHANGED: Final = ("speech.ttfa_ms.", "speech.rtf.", "speech.chunk_gap", "face.frame_latency_ms.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +92,19 @@ def _clean_bounds(found: StageFacts, tail: float) -> dict[str, float | None]:
 
 
 def _changes(gate: Gate) -> bool:
-    return gate.metric.split(".")[0] in _CHANGED
+    return gate.metric.split(".")[0] in _CHANGED and not gate.metric.startswith(_UNCHANGED)
 
 
 def _at(run: _Run, recording: Recording, lookahead_ns: int) -> dict[str, Any]:
     facts, plan = _replayed(run.facts, recording, lookahead_ns), run.facts.plan
-    solo = {load: _renewed(facts, found) for load, found in run.solo.items()}
-    again = None if run.again is None else _renewed(facts, run.again)
+    solo, again = run.solo, run.again
+    if any(_asks_reference(run, found) for found in run.stages):
+        solo = {load: _renewed(facts, found) for load, found in run.solo.items()}
+        again = None if run.again is None else _renewed(facts, run.again)
     stages = [_renewed(facts, found) for found in run.stages]
     for stage in stages:
-        put_reference(facts, stage, solo, again)
+        if _asks_reference(run, stage):
+            put_reference(facts, stage, solo, again)
     first = [_entry(run, facts, stage, "") for stage in stages if stage.plan.baseline]
     withheld = whole._withheld(first)
     rest = [_entry(run, facts, stage, withheld) for stage in stages if not stage.plan.baseline]
@@ -107,6 +112,14 @@ def _at(run: _Run, recording: Recording, lookahead_ns: int) -> dict[str, Any]:
     entries = [by_name[stage.plan.name] for stage in stages]
     verdict, because = whole._verdict(entries, run.gates)
     return _summary(recording, plan, run, entries, verdict, because, lookahead_ns)
+
+
+def _asks_reference(run: _Run, found: StageFacts) -> bool:
+    """Whether a gate of the stage compares, so that the comparisons are worth their bootstraps."""
+    return any(
+        gate.metric.startswith("vs_reference.") and applies(gate, run.facts.plan, found.plan)
+        for gate in run.gates
+    )
 
 
 def _summary(

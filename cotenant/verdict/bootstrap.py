@@ -61,14 +61,21 @@ def bootstrap(
     index, count = numbered(blocks)
     if count < MIN_BLOCKS:
         return None, count
-    generator = np.random.Generator(np.random.PCG64(_SEED))
-    counts = generator.multinomial(count, np.full(count, 1 / count), size=_REPLICATES).astype(np.float64)
-    found = prepare(index, count)(counts)
+    found = prepare(index, count)(_drawn(count))
     found = found[~np.isnan(found)]
     if not len(found):
         return None, count
     share = expanded_tail(tail, count)
     return (nearest_rank(found, share), nearest_rank(found, 1 - share)), count
+
+
+@lru_cache(maxsize=32)
+def _drawn(count: int) -> Floats:
+    """How often each of so many blocks is drawn in each replicate: the same for every statistic."""
+    generator = np.random.Generator(np.random.PCG64(_SEED))
+    counts = generator.multinomial(count, np.full(count, 1 / count), size=_REPLICATES).astype(np.float64)
+    counts.setflags(write=False)
+    return counts
 
 
 def quantile_statistic(
@@ -81,12 +88,17 @@ def quantile_statistic(
     candidates = _candidates(values, level)
     place = np.searchsorted(candidates, values) * count + index
     table = np.bincount(place, weights=weights, minlength=len(candidates) * count)
-    reached = np.cumsum(table.reshape(len(candidates), count), axis=0).T.astype(np.float64)
+    reached = np.cumsum(table.reshape(len(candidates), count), axis=0).astype(np.float64)
 
     def statistic(counts: Floats) -> Floats:
-        drawn = counts @ reached
-        wanted = level * drawn[:, -1:] * (1 - 1e-12)
-        quantile: Floats = candidates[np.argmax(drawn >= wanted, axis=1)]
+        wanted = level * (counts @ reached[-1]) * (1 - 1e-12)
+        low, high = np.zeros(len(counts), dtype=np.int64), np.full(len(counts), len(candidates) - 1)
+        # By halving: what is reached rises with the candidate, in every replicate.
+        while bool((low < high).any()):
+            middle = (low + high) // 2
+            enough = np.einsum("rb,rb->r", counts, reached[middle]) >= wanted
+            low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+        quantile: Floats = candidates[low]
         return quantile
 
     return statistic
