@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.table import table_lines
-from cotenant.report.text import number, run_word, safe
+from cotenant.report.text import run_word, safe
+from cotenant.report.why import baseline_failed, decisive, why_lines
 from cotenant.units import format_ms, format_share
 
 Entry = Mapping[str, Any]
@@ -26,7 +27,7 @@ def render(summary: Entry, manifest: Entry, width: int) -> str:
     lines += [*table_lines(summary["stages"], width), ""]
     for label, texts in (
         ("note", _notes(summary)),
-        ("why", _why(summary)),
+        ("why", why_lines(summary)),
         ("mend", _mend(summary)),
     ):
         lines += _labelled(label, texts, width)
@@ -52,7 +53,7 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
         if word != "PASS":
             passed += f", but the run is {safe(summary['status'])}"
         return passed
-    stage, gate = _decisive(summary)
+    stage, gate = decisive(summary)
     if stage is None:
         return safe(summary.get("verdict_because") or "no gate was asked")
     first = f"{safe(summary['verdict_because'])}: " if summary.get("verdict_because") else ""
@@ -133,40 +134,9 @@ def _kinds(part: Entry) -> str:
     return ", ".join(f"{safe(kind)} {count}" for kind, count in part["errors"].items())
 
 
-def _why(summary: Entry) -> list[str]:
-    """Facts beside the stage that decided; nothing of a stage whose baseline failed."""
-    stage, _ = _decisive(summary)
-    if stage is None or stage["verdict"] == "pass" or _baseline_failed(summary):
-        return []
-    facts, pairs = [], 0
-    for name, text in (
-        ("chunk_gap_max_p95", "an utterance's longest gap (p95)"),
-        ("ttfa_p95", "TTFA p95"),
-        ("time_to_playback_p95", "time to playback p95"),
-        ("rtf_p95", "real-time factor p95"),
-    ):
-        entry = stage["vs_reference"].get(name, {})
-        ratio = entry.get("ratio")
-        if ratio is not None and ratio > 1.05:
-            bounds = ""
-            if entry.get("low") is not None and entry.get("high") is not None:
-                bounds = f" ({entry['low']:.2g} to {entry['high']:.2g})"
-            facts.append(f"{text} {ratio:.2g} times the baseline's{bounds}")
-            pairs = entry["n"]
-    if pairs:
-        facts.append(f"{pairs} pairs of utterances compared")
-    sm = number(stage, "gpu.sm_percent.mean")
-    canary = number(stage, "canary_ms.p99")
-    if canary is not None:
-        facts.append(f"GPU canary p99 {format_ms(canary)}")
-    if sm is not None:
-        facts.append(f"SM use {sm:.0f} %")
-    return [f"{safe(stage['name'])}: {'; '.join(facts)}"] if facts else []
-
-
 def _mend(summary: Entry) -> list[str]:
     """A lookahead only where this recording proves it; anything else is untried."""
-    stage, _ = _decisive(summary)
+    stage, _ = decisive(summary)
     if stage is None or stage["verdict"] != "fail":
         return []
     lines = []
@@ -187,7 +157,7 @@ def _mend(summary: Entry) -> list[str]:
         if mend["slower_share"] >= 0.5:
             said += "; the voice is made slower than real time, so longer texts need more"
         lines.append(said)
-    if not _baseline_failed(summary) and (untried := _untried(summary, stage)):
+    if not baseline_failed(summary) and (untried := _untried(summary, stage)):
         lines.append(f"untried: {'; '.join(untried)}")
     return lines
 
@@ -197,26 +167,6 @@ def _untried(summary: Entry, stage: Entry) -> list[str]:
         return []
     tries = ["fewer or shorter prompts of the LLM"]
     return [_UNTRIED_GPU, *tries] if summary["device"] == "gpu" else tries
-
-
-def _baseline_failed(summary: Entry) -> bool:
-    return any(stage["baseline"] and stage["verdict"] == "fail" for stage in summary["stages"])
-
-
-def _decisive(summary: Entry) -> tuple[Entry | None, Entry | None]:
-    """The stage that the verdict comes from (a failing baseline first, else the last one), and its gravest
-    gate."""
-    bad = [stage for stage in summary["stages"] if stage["verdict"] == summary["verdict"]]
-    if not bad or summary["verdict"] == "pass":
-        return None, None
-    # What an invalid stage says counts only where no valid one says it.
-    bad = [stage for stage in bad if stage["validity"] == "valid"] or bad
-    stage = next((one for one in bad if one["baseline"]), bad[-1])
-    gates = [
-        gate for gate in stage["gates"] if gate["verdict"] == summary["verdict"] and gate["level"] == "fail"
-    ]
-    clean = [gate for gate in gates if gate["metric"] == "speech.clean_share"]
-    return stage, next(iter(clean or gates), None)
 
 
 def _passed(summary: Entry) -> str:

@@ -14,6 +14,7 @@ from cotenant.report.page.services import faces, llm
 from cotenant.report.page.timeline import timeline
 from cotenant.report.page.utterances import Extras, distributions, utterances
 from cotenant.report.page.what_if import what_if
+from cotenant.report.why import why_lines
 from cotenant.scenario.schema import Faces, Voices
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict.options import JudgeOptions
@@ -89,7 +90,7 @@ def console_part(summary: Entry, manifest: Entry) -> dict[str, Any]:
 def console_texts(summary: Entry, manifest: Entry) -> tuple[str, list[str], list[str], list[str]]:
     """Heading, notes, why and mend as the terminal has them."""
     heading = console._heading(summary, manifest)
-    return heading, console._notes(summary), console._why(summary), console._mend(summary)
+    return heading, console._notes(summary), why_lines(summary), console._mend(summary)
 
 
 def _mapping(place: Entry, name: str) -> Entry:
