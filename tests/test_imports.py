@@ -103,7 +103,7 @@ def _why_not_inside(module: str, imported: str) -> str | None:
     if here == there or there == "":
         return None
     if there == "cli":
-        return "nothing imports the command line"
+        return None if here == "__main__" else "nothing imports the command line"
     if there == "testing":
         return "fakes are for tests"
     if here in PURE_RANK:
