@@ -24,7 +24,8 @@ function put(node, children) {
 
 /** A name that somebody else chose: its writing direction stays inside it. */
 function named(text, extra) {
-  return el("bdi", { class: "name", ...(extra || {}) }, String(text));
+  const all = String(text);
+  return el("bdi", { class: all.length > 26 ? "name long" : "name", ...(extra || {}) }, all);
 }
 
 const NONE = "–";

@@ -132,6 +132,15 @@ function axisKeys(event, box) {
   event.preventDefault();
 }
 
+/** A range with a little room at both ends, so that no line runs along the edge. */
+function roomy(data, fromZero) {
+  const all = data.flatMap((trace) => trace.x.filter(isNumber));
+  if (!all.length) return undefined;
+  const low = all.reduce((a, b) => Math.min(a, b), fromZero ? 0 : Infinity), high = all.reduce((a, b) => Math.max(a, b), -Infinity);
+  const room = (high - low || 1) * 0.03;
+  return [fromZero ? low : low - room, high + room];
+}
+
 /** A plain table: columns [{head, unit, num}], rows of cells (text, elements). */
 function plainTable(columns, rows, caption) {
   return el("table", { class: "data" }, caption && el("caption", {}, caption),

@@ -84,14 +84,32 @@ function stageCell(entry, column, gate) {
   const value = at(entry, column.path);
   const why = whyOf(entry, column.path);
   const text = column.text(value, why);
-  const title = gate ? gateAsked(gate) : value === null && why ? why : null;
+  const title = gate ? gateText(gate) : value === null && why ? why : null;
   return el("td", { class: "num" + (gate ? " broke " + verdictClass(gate.verdict) : ""), title },
     gate && el("span", { class: "shape", "aria-hidden": "true" }, SHAPES[verdictClass(gate.verdict)] + " "), text,
     gate && el("span", { class: "unseen" }, " " + gate.verdict));
 }
 
-function gateAsked(gate) {
-  return `${gate.metric} ${gate.op} ${gate.limit} asked`;
+const GATE_WORDS = {
+  "speech.clean_share": "clean", "speech.ttfa_ms.p95": "TTFA p95", "speech.time_to_playback_ms.p95": "playback p95", "speech.stall_ratio": "stalled", "speech.headroom_ms.p5": "headroom p5",
+  "face.fps_p5": "frames a second p5", "face.fps_min": "fewest frames a second", "face.harmonic_fps": "harmonic fps", "face.freezes_per_minute": "freezes a minute", "face.dropped_share": "frames dropped",
+  "face.first_frame_ms.p95": "first frame p95", "face.skew_outside.detect": "time with noticeable skew", "face.skew_outside.accept": "time with unacceptable skew",
+};
+
+/** A gate's number with its unit, by what its path measures. */
+function gateNumber(metric, value, why) {
+  if (!isNumber(value)) return msText(value, why);
+  if (/_ms(\.|$)/.test(metric)) return msUnit(value);
+  if (/(_share|_ratio|skew_outside\.\w+|continuity\.\w+)$/.test(metric)) return shareText(value, value > 0 && value < 0.1 ? 1 : 0) + " %";
+  return plainText(value);
+}
+
+/** What a gate found and what it asked: `clean 33 %, at least 95 % asked (n = 80)`. */
+function gateText(gate) {
+  const asked = { ">=": "at least", "<=": "at most" }[gate.op] || gate.op;
+  const found = gate.value === null && !["+inf", "-inf"].includes(at(gate, "why.value")) ? "unknown" : gateNumber(gate.metric, gate.value, at(gate, "why.value"));
+  const reason = gate.verdict === "inconclusive" ? at(gate, "why.verdict") : null;
+  return `${GATE_WORDS[gate.metric] || gate.metric} ${found}, ${asked} ${gateNumber(gate.metric, gate.limit)} asked${gate.n ? ` (n = ${digits(gate.n, 0)})` : ""}${reason ? ": " + reason : ""}`;
 }
 
 /** Under a stage that did not pass: its broken gates and its strongest causes, in words. */
@@ -104,12 +122,11 @@ function stageReasons(entry) {
   return [line("invalid", invalid), line("broke", broken), line("cause", causes.map((cause) => cause.text))];
 }
 
+/** Failing gates first, then undecided ones, then warnings. */
 function brokenGates(entry) {
-  const plan = at(RUN.data, "what_if.stages") || {};
-  const words = Object.hasOwn(plan, entry.name) ? plan[entry.name].gates || [] : [];
-  return (entry.gates || []).map((gate, index) => [gate, words[index] || gateAsked(gate)])
-    .filter(([gate]) => gate.verdict !== "pass")
-    .map(([gate, text]) => (gate.level === "warn" ? "warning: " : "") + (gate.verdict === "inconclusive" ? "not decided: " : "") + text);
+  const weight = (gate) => (gate.level === "warn" ? 2 : 0) + (gate.verdict === "fail" ? 0 : 1);
+  return (entry.gates || []).filter((gate) => gate.verdict !== "pass").sort((a, b) => weight(a) - weight(b))
+    .map((gate) => (gate.level === "warn" ? "warning: " : "") + (gate.verdict === "inconclusive" ? "not decided: " : "") + gateText(gate));
 }
 
 /* ------------------------------------------------------------------ gates */

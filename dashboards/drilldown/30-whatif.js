@@ -69,10 +69,16 @@ function lookaheadTable(plan, index) {
     return [
       named(name), pill(stage.verdict[index]), shareText(stage.clean_share[index]), bounds, msText(stage.playback_p95_ms[index]),
       plainText(at(stage, "underruns") ? stage.underruns[index] : null, 0), msText(at(stage, "headroom_p5_ms") ? stage.headroom_p5_ms[index] : null, null, true),
-      el("span", { class: "small" }, broken.map((one) => (typeof one === "number" ? (stage.gates || [])[one] : one)).join("; ") || NONE),
+      el("span", { class: "small broken", title: broken.map((one) => (stage.gates || [])[one]).join("; ") || null }, broken.map((one) => gateName(name, one)).join(", ") || NONE),
     ];
   });
   return plainTable(columns, rows);
+}
+
+/** The short name of a stage's gate by its place. */
+function gateName(stage, index) {
+  const gate = (at(entryOf(stage), "gates") || [])[index];
+  return gate ? GATE_WORDS[gate.metric] || gate.metric : String(index);
 }
 
 /** One row of 101 cells for the run and for each stage: where the verdict changes, at one look and in words. */
@@ -117,11 +123,13 @@ function whatIfPlot(which) {
   const c = ink();
   const x = plan.lookahead_ms;
   const where = x.map((_, index) => index);
-  const data = [];
+  const data = [], bands = new Set();
   for (const [name, stage] of Object.entries(plan.stages)) {
     const style = stageStyle(name);
     const values = which === "clean" ? stage.clean_share.map((v) => (isNumber(v) ? v * 100 : null)) : stage.playback_p95_ms;
-    if (which === "clean" && stage.low.some(isNumber)) {
+    const band = JSON.stringify([stage.low, stage.high]); // stages with the very same bounds share one band
+    if (which === "clean" && stage.low.some(isNumber) && !bands.has(band)) {
+      bands.add(band);
       const edge = (part, other) => part.map((v, index) => (isNumber(v) ? v * 100 : isNumber(stage.clean_share[index]) ? other : null));
       data.push({ x, y: edge(stage.high, 100), mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: name });
       data.push({ x, y: edge(stage.low, 0), mode: "lines", line: { width: 0 }, fill: "tonexty", fillcolor: tint(style.color), hoverinfo: "skip", showlegend: false, legendgroup: name });
@@ -136,7 +144,7 @@ function whatIfPlot(which) {
 /** A colour as a light fill of itself. */
 function tint(color) {
   const hex = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/i.exec(color);
-  return hex ? `rgba(${hex.slice(1).map((part) => parseInt(part, 16)).join(",")},0.13)` : "rgba(128,128,128,0.13)";
+  return hex ? `rgba(${hex.slice(1).map((part) => parseInt(part, 16)).join(",")},0.08)` : "rgba(128,128,128,0.08)";
 }
 
 function whatIfTable() {

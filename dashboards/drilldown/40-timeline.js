@@ -21,7 +21,8 @@ const PANELS = [
 ];
 
 function panelSeries(panel) {
-  return (RUN.data.timeline.series || []).filter((one) => (panel.groups || []).includes(one.group) && one.x.length);
+  const all = (RUN.data.timeline.series || []).filter((one) => one.x.length);
+  return (panel.groups || []).flatMap((group) => all.filter((one) => one.group === group));
 }
 
 function hasPanel(panel) {
@@ -35,7 +36,7 @@ function drawTimeline() {
   TIMELINE.on = new Set(there.filter((panel) => !panel.off).map((panel) => panel.id));
   if (there.length) {
     part.append(zoomButtons(line), rowToggles(there));
-    TIMELINE.plot = plotCard(part, { id: "timeline-figure", title: "The run", note: "seconds since its start", height: timelineHeight(), keys: true, build: buildTimeline, table: timelineTables, click: openFromPoint });
+    TIMELINE.plot = plotCard(part, { id: "timeline-figure", title: "The run", note: spanKey(), height: timelineHeight(), keys: true, build: buildTimeline, table: timelineTables, click: openFromPoint });
   } else part.append(missing("Nothing was recorded on the timeline."));
   if (line.spans_why) part.append(el("p", { class: "muted small" }, line.spans_why));
   if (line.missing && line.missing.length) part.append(el("div", { class: "missing-list" }, line.missing.map((one) => missing(one.what + ":", one.why))));
@@ -86,7 +87,7 @@ function buildTimeline() {
   const c = ink();
   const panels = shownPanels();
   const total = panels.reduce((sum, panel) => sum + panelHeight(panel) + 26, 0) || 1;
-  const layout = baseLayout({ showlegend: true, barmode: "overlay", margin: { l: 64, r: 12, t: 40, b: 44 }, legend: { orientation: "h", x: 0, y: -44 / total, yanchor: "top", font: { size: 11 }, bgcolor: "rgba(0,0,0,0)" }, annotations: [], shapes: stageShapes(line, c) });
+  const layout = baseLayout({ showlegend: true, barmode: "overlay", margin: { l: 64, r: 12, t: 40, b: 44 }, annotations: [], shapes: stageShapes(line, c) });
   layout.xaxis = axis("", { range: TIMELINE.range || [0, line.length_s], anchor: "y" + (panels.length > 1 ? panels.length : ""), showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikecolor: c.muted, spikedash: "dot", ticksuffix: " s", zeroline: false });
   const data = [];
   let top = 1;
@@ -97,7 +98,10 @@ function buildTimeline() {
     top = lower - 6 / total;
     layout["yaxis" + (index ? index + 1 : "")] = axis("", { domain: [Math.max(0, lower), upper], nticks: 4, fixedrange: true, zeroline: panel.id === "ahead", zerolinecolor: c.muted, range: panel.range, rangemode: panel.id === "ahead" ? "normal" : "tozero" });
     layout.annotations.push({ xref: "paper", yref: "paper", x: 0, y: upper, xanchor: "left", yanchor: "bottom", text: "<b>" + panel.title + "</b>", showarrow: false, font: { size: 11, color: c.fg } });
-    data.push(...(panel.id === "activity" ? spanTraces(name, layout["yaxis" + (index ? index + 1 : "")], c) : seriesTraces(panel, name, c)));
+    const legend = "legend" + (index ? index + 1 : "");
+    layout[legend] = { orientation: "h", x: 1, xanchor: "right", y: upper, yanchor: "bottom", font: { size: 11, color: c.fg }, bgcolor: "rgba(0,0,0,0)", itemwidth: 30, tracegroupgap: 0 };
+    const traces = (panel.id === "activity" ? spanTraces(name, layout["yaxis" + (index ? index + 1 : "")], c) : seriesTraces(panel, name, c));
+    data.push(...traces.map((trace) => ({ ...trace, legend })));
   });
   layout.annotations.push(...stageNames(line, c));
   return { data, layout };
@@ -116,6 +120,15 @@ function stageNames(line, c) {
   });
 }
 
+const SPAN_INK = { voice: "line-1", face: "line-3", decode: "line-4", prefill: "fg" };
+const SPAN_WORDS = { voice: "voice", face: "face", decode: "LLM output", prefill: "LLM prefill" };
+const spanKinds = () => ["voice", "face", "decode", "prefill", ...RUN.data.timeline.spans.map((span) => span.kind)].filter((kind, index, all) => all.indexOf(kind) === index && RUN.data.timeline.spans.some((span) => span.kind === kind));
+
+/** What the colours of the lanes mean, as words beside them. */
+function spanKey() {
+  return el("span", { class: "keys" }, spanKinds().map((kind) => el("span", { class: "key" }, el("span", { class: "swatch " + (kind === "decode" ? "thin" : ""), style: `background:var(--${SPAN_INK[kind] || "muted"})`, "aria-hidden": "true" }), SPAN_WORDS[kind] || kind)));
+}
+
 function spanTraces(yaxis, layout, c) {
   const rows = laneRows();
   const index = new Map(rows.map(([load, lane], row) => [load + "\n" + lane, row]));
@@ -123,24 +136,27 @@ function spanTraces(yaxis, layout, c) {
   const middle = (load) => { const mine = rows.flatMap(([one], row) => (one === load ? [row] : [])); return (mine[0] + mine[mine.length - 1]) / 2; };
   Object.assign(layout, { range: [rows.length - 0.4, -0.6], tickmode: "array", tickvals: loads.map(middle), ticktext: loads.map((load) => shortName(load, 14)), showgrid: false, zeroline: false, rangemode: "normal" });
   const colors = { voice: c.lines[1], face: c.lines[3], decode: c.lines[4], prefill: c.lines[0] };
+  const kinds = spanKinds();
   const thick = { voice: 0.7, face: 0.7, decode: 0.35, prefill: 0.9 };
-  const kinds = [...new Set(RUN.data.timeline.spans.map((span) => span.kind))];
   return kinds.map((kind) => {
     const spans = RUN.data.timeline.spans.filter((span) => span.kind === kind);
     return {
-      type: "bar", orientation: "h", yaxis, name: safeText(kind), base: spans.map((span) => span.start_s), x: spans.map((span) => span.end_s - span.start_s), y: spans.map((span) => index.get(span.load + "\n" + span.lane)), width: thick[kind] || 0.7,
+      type: "bar", orientation: "h", yaxis, name: safeText(kind), showlegend: false, base: spans.map((span) => span.start_s), x: spans.map((span) => span.end_s - span.start_s), y: spans.map((span) => index.get(span.load + "\n" + span.lane)), width: thick[kind] || 0.7,
       marker: { color: colors[kind] || c.muted, line: { width: 0 } }, customdata: spans.map((span) => span.stream), hoverinfo: "text", hovertext: spans.map((span) => `${safeText(span.label)}<br>${clockText(span.start_s)}, ${msUnit((span.end_s - span.start_s) * 1000)}`), textposition: "none",
     };
   });
 }
 
+const SERIES_NAMES = { sm_percent: "SM", dram_percent: "DRAM", sm_clock_mhz: "SM", memory_clock_mhz: "memory" };
+const seriesName = (one) => SERIES_NAMES[one.label] || shortName(one.label);
+
 function seriesTraces(panel, yaxis, c) {
   const all = panelSeries(panel);
   const many = all.length > 4;
   const traces = all.map((one, index) => ({
-    type: "scatter", mode: "lines", yaxis, x: one.x, y: one.y, name: shortName(one.label), showlegend: !many && (all.length > 1 || panel.id === "canary"), connectgaps: false, opacity: many ? 0.6 : 1,
+    type: "scatter", mode: panel.id === "gap" ? "markers" : "lines", yaxis, x: one.x, y: one.y, name: seriesName(one), showlegend: !many && all.length > 1, marker: { size: 3, color: c.lines[1] }, connectgaps: false, opacity: many ? 0.6 : 1,
     line: { width: many ? 1 : 1.4, color: many ? c.lines[1] : c.lines[(index + 1) % c.lines.length], dash: many ? "solid" : DASHES[index % DASHES.length] },
-    hovertemplate: `${shortName(one.label).replace(/%\{/g, "% {")}<br>%{x:.2f} s: %{y:.4~g} ${safeText(one.unit)}<extra></extra>`,
+    hovertemplate: `${seriesName(one).replace(/%\{/g, "% {")}<br>%{x:.2f} s: %{y:.4~g} ${safeText(one.unit)}<extra></extra>`,
   }));
   const events = panel.events ? RUN.data.timeline[panel.events] : [];
   if (events.length) traces.push(...eventTraces(panel, events, yaxis, c));

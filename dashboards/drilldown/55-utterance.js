@@ -54,9 +54,10 @@ function drillParts(row) {
     el("div", {}, el("h2", { id: "drill-title", tabindex: "-1" }, named(row.stage), ` · listener ${plainText(row.listener, 0)}, utterance ${plainText(row.utterance, 0)}`),
       el("p", { class: "muted" }, `stream ${row.stream}, due ${clockText(row.due_s)}`, row.round ? `, round ${row.round + 1}` : "")),
     el("div", { class: "row" }, go("← Previous", -1, "ArrowLeft"), go("Next →", 1, "ArrowRight"), el("button", { type: "button", class: "quiet", onclick: closeUtterance, "aria-keyshortcuts": "Escape" }, "Close")));
-  const parts = [head, el("p", { class: "says" }, stateOf(row), " ", drillSentence(row)), drillCauses(row), drillFacts(row), drillSound(row)];
+  const parts = [head, el("p", { class: "says" }, stateOf(row), " ", drillSentence(row)), drillCauses(row), drillFacts(row)];
   const body = el("div", { class: "drill-body" }, parts);
   drillPlot(body, row);
+  body.append(drillSound(row));
   body.append(el("p", {}, el("button", { type: "button", class: "quiet", onclick: () => showOnTimeline(row) }, "Show on the timeline")));
   return [body];
 }
@@ -71,7 +72,7 @@ function drillSentence(row) {
 function drillCauses(row) {
   if (row.causes && row.causes.length) return el("div", {}, el("h3", {}, "What goes with it"), el("ul", { class: "causes" }, row.causes.map((cause) => el("li", {}, cause.text))));
   if (!row.underruns) return null;
-  return missing("No cause is named.", "Nothing that was recorded goes with these stalls more often than with the rest.");
+  return missing("No cause is named.", "What else ran at that time is below.");
 }
 
 function drillFacts(row) {
@@ -89,7 +90,7 @@ function drillSound(row) {
   if (typeof row.audio === "string" && row.audio.startsWith("data:audio/wav;base64,")) {
     return el("div", {}, el("h3", {}, "As it was heard"), el("audio", { controls: true, preload: "metadata", src: row.audio, "aria-label": "The utterance as it was heard, silences included" }));
   }
-  return el("div", {}, el("h3", {}, "As it was heard"), missing("The sound is not in this page.", row.audio_why || ""), el("p", { class: "muted small" }, "To hear it, if the run kept its sound: ", el("code", {}, command)));
+  return el("div", {}, el("h3", {}, "As it was heard"), missing("The sound is not in this page.", row.audio_why || ""), !String(row.audio_why).includes(command) && el("p", { class: "muted small" }, "To hear it, if the run kept its sound: ", el("code", {}, command)));
 }
 
 function showOnTimeline(row) {
@@ -167,8 +168,15 @@ function staircase(row) {
     barmode: "overlay", shapes, annotations,
     xaxis: axis("ms since it was due", { range: [low - (high - low) * 0.02, high + (high - low) * 0.02], anchor: lanes.length ? "y2" : "y", zeroline: false, showspikes: true, spikemode: "across", spikethickness: 1, spikecolor: c.muted }),
     yaxis: axis("ms of sound", { domain: [foot ? foot + 0.08 : 0, 1], rangemode: "tozero" }),
-    ...(lanes.length ? { yaxis2: axis("", { domain: [0, foot], range: [lanes.length - 0.4, -0.6], tickmode: "array", tickvals: lanes.map((_, index) => index), ticktext: lanes.map((lane) => { const [load, kind] = lane.split("\n"); return load === kind ? shortName(load, 16) : shortName(load, 12) + " " + safeText(kind); }), showgrid: false, zeroline: false, fixedrange: true }) } : {}),
+    ...(lanes.length ? { yaxis2: axis("", { domain: [0, foot], range: [lanes.length - 0.4, -0.6], tickmode: "array", tickvals: lanes.map((_, index) => index), ticktext: lanes.map((lane) => laneName(lane, lanes)), showgrid: false, zeroline: false, fixedrange: true }) } : {}),
   }) };
+}
+
+/** A load by its name; with what it did where it did two things. */
+function laneName(lane, lanes) {
+  const [load, kind] = lane.split("\n");
+  const alone = lanes.filter((one) => one.startsWith(load + "\n")).length === 1;
+  return shortName(load, 14) + (alone ? "" : kind === "decode" ? ": output" : ": " + safeText(kind));
 }
 
 function drillTables(row) {

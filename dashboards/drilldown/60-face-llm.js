@@ -1,9 +1,12 @@
 // The faces (frames, freezes, lip sync) and the LLM loads (first token, gaps, rate, open requests).
 "use strict";
 
+const stageWord = (name) => (name.startsWith("solo:") ? "alone" : name);
+const stageLabel = (name) => named(stageWord(name));
+
 function drawFaces() {
   const faces = RUN.data.faces || {};
-  const names = Object.keys(faces);
+  const names = Object.keys(faces).sort((a, b) => b.startsWith("solo:") - a.startsWith("solo:"));
   const part = section("faces", "Faces");
   if (!names.length) {
     part.append(missing("No face was measured.", missingWhy("fps") || missingWhy("freezes") || "No stage has a faces load."));
@@ -20,13 +23,13 @@ function drawFaces() {
 
 function facesTable(names) {
   const num = (head, unit) => ({ head, unit, num: true });
-  const columns = [{ head: "stage" }, num("fps p5"), num("fps min"), num("harmonic fps"), num("freezes"), num("a minute"), num("first frame p95", "ms"), num("dropped", "%"), num("latency p95", "ms"), num("skew p5 / p50 / p95", "ms"), num("noticeable", "% of time"), num("unacceptable", "% of time")];
+  const columns = [{ head: "stage" }, num("fps p5 / min"), num("harmonic fps"), num("freezes"), num("a minute"), num("first frame p95", "ms"), num("dropped", "%"), num("latency p95", "ms"), num("skew p5 / p50 / p95", "ms"), num("skew noticeable / unacceptable", "% of time")];
   return plainTable(columns, names.map((name) => {
     const entry = entryOf(name);
     const face = (entry && entry.face) || at(RUN.data.summary, "solo." + name.replace("solo:", "")) || {};
     const read = (path) => at(face, path);
-    return [named(name), plainText(read("fps_p5"), 0), plainText(read("fps_min"), 0), plainText(read("harmonic_fps"), 1), plainText(read("freezes"), 0), plainText(read("freezes_per_minute"), 1), msText(read("first_frame_ms.p95")), shareText(read("dropped_share"), 1), msText(read("frame_latency_ms.p95")),
-      ["p5", "p50", "p95"].map((q) => msText(read("skew_ms." + q), null, true)).join(" / "), shareText(read("skew_outside.detect"), 1), shareText(read("skew_outside.accept"), 1)];
+    return [stageLabel(name), `${plainText(read("fps_p5"), 0)} / ${plainText(read("fps_min"), 0)}`, plainText(read("harmonic_fps"), 1), plainText(read("freezes"), 0), plainText(read("freezes_per_minute"), 1), msText(read("first_frame_ms.p95")), shareText(read("dropped_share"), 1), msText(read("frame_latency_ms.p95")),
+      ["p5", "p50", "p95"].map((q) => msText(read("skew_ms." + q), null, true)).join(" / "), `${shareText(read("skew_outside.detect"))} / ${shareText(read("skew_outside.accept"))}`];
   }));
 }
 
@@ -38,7 +41,7 @@ function clipsTable(clips) {
 
 /** One line a stage over the run's time. */
 function overTime(byStage, key, unit, more) {
-  const data = Object.entries(byStage).filter(([, one]) => one[key] && one[key].x.length).map(([name, one]) => ({ x: one[key].x, y: one[key].y, mode: "lines", name: shortName(name), line: { ...stageStyle(name), width: 1.6 }, hovertemplate: `%{x:.1f} s: %{y:.1f} ${unit}<extra></extra>` }));
+  const data = Object.entries(byStage).filter(([, one]) => one[key] && one[key].x.length).map(([name, one]) => ({ x: one[key].x, y: one[key].y, mode: "lines", name: shortName(stageWord(name)), line: { ...stageStyle(name), width: 1.6 }, hovertemplate: `%{x:.1f} s: %{y:.1f} ${unit}<extra></extra>` }));
   if (more) data.push(...more());
   return { data, layout: baseLayout({ xaxis: axis("seconds since the start", { zeroline: false }), yaxis: axis(unit, { rangemode: "tozero" }) }) };
 }
@@ -64,9 +67,15 @@ function skewPlot(faces) {
   band(limits.skew_accept_ms, c.fail, "dot", "unacceptable");
   if (limits.skew_detect_ms) shapes.push({ type: "rect", layer: "below", xref: "paper", x0: 0, x1: 1, y0: limits.skew_detect_ms[0], y1: limits.skew_detect_ms[1], fillcolor: tint(c.pass), line: { width: 0 } });
   const all = plot.data.flatMap((trace) => trace.y.filter(isNumber));
-  const low = Math.min(-210, ...all), high = Math.max(120, ...all);
+  const low = Math.max(-600, Math.min(-220, ...all)), high = Math.min(600, Math.max(140, ...all));
+  // Minutes of skew would flatten the bands: what is further out stands at the edge, as a triangle with its value.
+  for (const trace of plot.data.slice()) {
+    const far = trace.x.map((x, index) => [x, trace.y[index]]).filter(([, y]) => isNumber(y) && (y > high || y < low));
+    if (far.length) plot.data.push({ x: far.map(([x]) => x), y: far.map(([, y]) => (y > high ? high : low)), mode: "markers", showlegend: false, marker: { size: 7, color: trace.line.color, symbol: far.map(([, y]) => (y > high ? "triangle-up" : "triangle-down")) }, hoverinfo: "text", hovertext: far.map(([x, y]) => `${clockText(x)}: ${msUnit(y, null, true)}`) });
+  }
   Object.assign(plot.layout, { shapes, annotations });
-  plot.layout.yaxis = axis("skew, ms", { range: [low * 1.05, high * 1.1] });
+  if (all.some((y) => y > high || y < low)) annotations.push({ xref: "paper", x: 0, xanchor: "left", y: high, yanchor: "bottom", text: `▲ further out, up to ${msUnit(Math.max(...all), null, true)}`, showarrow: false, font: { size: 11, color: c.fail } });
+  plot.layout.yaxis = axis("skew, ms", { range: [low * 1.08, high * 1.15] });
   return plot;
 }
 
@@ -86,7 +95,7 @@ function drawLlm() {
   }
   for (const [load, stages] of loads) {
     const about = at(RUN.data.run.loads, load) || {};
-    part.append(el("h3", {}, named(load), about.label && about.label !== load && el("span", { class: "muted" }, " ", about.label)), el("div", { class: "scroll", tabindex: "0" }, llmTable(load, Object.keys(stages))));
+    part.append(el("h3", {}, named(about.label || load)), el("div", { class: "scroll", tabindex: "0" }, llmTable(load, Object.keys(stages))));
     const plots = el("div", { class: "four" });
     part.append(plots);
     const id = "llm-" + loads.findIndex(([one]) => one === load);
@@ -105,20 +114,20 @@ function llmTable(load, names) {
     const solo = name.startsWith("solo:") ? at(RUN.data.summary, "solo") : null;
     const one = (solo ? solo[load] : entry && entry.llm && entry.llm[load]) || {};
     const ms = (path) => { const value = at(one, path), why = at(one, "why") || {}; return el("span", { title: value === null ? why[path] || null : null }, msText(value, why[path])); };
-    return [named(name.startsWith("solo:") ? "alone" : name), ms("ttft_ms.p50"), ms("ttft_ms.p95"), ms("itl_ms.p50"), ms("itl_ms.p99"), plainText(at(one, "tokens_per_s"), 1), plainText(at(one, "prompt_tokens_per_s"), 0), plainText(at(one, "finished"), 0), plainText(at(one, "open"), 0), plainText(at(one, "failed"), 0),
+    return [stageLabel(name), ms("ttft_ms.p50"), ms("ttft_ms.p95"), ms("itl_ms.p50"), ms("itl_ms.p99"), plainText(at(one, "tokens_per_s"), 1), plainText(at(one, "prompt_tokens_per_s"), 0), plainText(at(one, "finished"), 0), plainText(at(one, "open"), 0), plainText(at(one, "failed"), 0),
       one.delivered === true ? "✓ delivered" : one.delivered === false ? "✗ not delivered" : NONE];
   }));
 }
 
 /** Quantile curves lie on their side: the share of the samples under each value. */
 function quantilePlot(stages, key, unit) {
-  const data = Object.entries(stages).filter(([, one]) => one[key] && one[key].v && one[key].v.length).map(([name, one]) => ({ x: one[key].v, y: one[key].q.map((q) => q * 100), mode: one[key].v.length < 12 ? "lines+markers" : "lines", marker: { size: 5 }, name: shortName(name.startsWith("solo:") ? "alone" : name), line: { ...stageStyle(name), width: 1.8, shape: "hv" }, hovertemplate: "%{y:.0f} % up to %{x:.1f} ms<extra></extra>" }));
-  return { data, layout: baseLayout({ xaxis: axis(unit, { rangemode: "tozero" }), yaxis: axis("% of them", { range: [-2, 103] }) }) };
+  const data = Object.entries(stages).filter(([, one]) => one[key] && one[key].v && one[key].v.length).map(([name, one]) => ({ x: one[key].v, y: one[key].q.map((q) => q * 100), mode: one[key].v.length < 12 ? "lines+markers" : "lines", marker: { size: 5 }, name: shortName(stageWord(name)), line: { ...stageStyle(name), width: 1.8, shape: "hv" }, hovertemplate: "%{y:.0f} % up to %{x:.1f} ms<extra></extra>" }));
+  return { data, layout: baseLayout({ xaxis: axis(unit, { range: roomy(data, true) }), yaxis: axis("% of them", { range: [-2, 103] }) }) };
 }
 
 function quantileTable(stages, key) {
   const wanted = [0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
   const read = (one, q) => { const index = one.q.findIndex((have) => have >= q - 1e-9); return index < 0 ? null : one.v[index]; };
   return plainTable([{ head: "stage" }, ...wanted.map((q) => ({ head: "p" + Math.round(q * 100), unit: "ms", num: true })), { head: "n", num: true }],
-    Object.entries(stages).filter(([, one]) => one[key] && one[key].q).map(([name, one]) => [named(name), ...wanted.map((q) => msText(read(one[key], q))), plainText(one[key].n, 0)]));
+    Object.entries(stages).filter(([, one]) => one[key] && one[key].q).map(([name, one]) => [stageLabel(name), ...wanted.map((q) => msText(read(one[key], q))), plainText(one[key].n, 0)]));
 }

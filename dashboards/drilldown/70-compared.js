@@ -18,6 +18,10 @@ function drawCompared() {
   part.append(plots);
   for (const name of names) {
     const [title, note] = METRICS[name] || [name, ""];
+    if (name === "stall_ms" && Object.values(all[name]).every((one) => one.values.every((value) => value === 0) && !at(one, "infinite.plus"))) {
+      part.append(el("p", { class: "muted" }, "No utterance of any stage had a silence."));
+      continue;
+    }
     plotCard(plots, { id: "compared-" + names.indexOf(name), title, note, height: 280, build: () => sharePlot(all[name], name), table: () => shareTable(all[name]) });
   }
   const ratio = at(RUN.data.summary, "a_a.ttfa_p95_ratio");
@@ -36,7 +40,7 @@ function sharePlot(stages, name) {
   }
   const c = ink();
   const shapes = name === "headroom_ms" ? [{ type: "line", x0: 0, x1: 0, yref: "paper", y0: 0, y1: 1, line: { color: c.fail, width: 1, dash: "dash" } }] : [];
-  return { data, layout: baseLayout({ xaxis: axis("ms", { zeroline: false }), yaxis: axis("% of the utterances", { range: [-2, 103] }), shapes }) };
+  return { data, layout: baseLayout({ xaxis: axis("ms", { zeroline: false, range: roomy(data) }), yaxis: axis("% of the utterances", { range: [-2, 103] }), shapes }) };
 }
 
 function shareTable(stages) {
