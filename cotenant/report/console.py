@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cotenant.report.gate_words import short_sentence
+from cotenant.report.gpu import gpu_lines
+from cotenant.report.notes import notes as _notes
 from cotenant.report.table import table_lines
 from cotenant.report.text import run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
@@ -13,8 +15,6 @@ from cotenant.units import format_ms, format_share
 Entry = Mapping[str, Any]
 LABEL: Final = 7
 NARROWEST: Final = 40
-_WARNED: Final[Mapping[str, str]] = {"fail": "warning", "inconclusive": "warning, not decided"}
-CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"
 # What a run does not prove; named so that a reader knows what to try.
 _UNTRIED_GPU: Final = "MPS with a limit or low priority for the LLM"
 
@@ -25,6 +25,8 @@ def render(summary: Entry, manifest: Entry, width: int) -> str:
     width = max(NARROWEST, width)
     lines = [*_wrapped(_heading(summary, manifest), width), ""]
     lines += [*table_lines(summary["stages"], width), ""]
+    if watched := gpu_lines(summary["stages"], width):
+        lines += [*watched, ""]
     for label, texts in (
         ("note", _notes(summary)),
         ("why", why_lines(summary)),
@@ -87,51 +89,6 @@ def _planned(manifest: Entry) -> list[tuple[int, str, str]]:
         numbers = [load.get("listeners", 1) for load in loads.values() if load.get("kind") == kind]
         found.append((sum(n for n in numbers if isinstance(n, int)), what, plural))
     return found
-
-
-def _notes(summary: Entry) -> list[str]:
-    notes = [CPU_NOTE] if summary["device"] == "cpu" else []
-    if summary["status"] != "complete":
-        notes.append(f"the run is {safe(summary['status'])}: what was recorded was judged")
-    for stage in summary["stages"]:
-        if stage["invalid_because"]:
-            notes.append(
-                f"{safe(stage['name'])} is INVALID: {'; '.join(map(safe, stage['invalid_because']))}"
-            )
-        notes += _failures(stage)
-        notes += [f"{safe(stage['name'])}: {safe(caveat['text'])}" for caveat in stage["caveats"]]
-        notes += [
-            f"{safe(stage['name'])}: {_WARNED[gate['verdict']]}: {short_sentence(gate)}"
-            for gate in stage["gates"]
-            if gate["level"] == "warn" and gate["verdict"] != "pass"
-        ]
-    ratio = summary["a_a"].get("ttfa_p95_ratio")
-    if ratio is not None:
-        notes.append(f"the baseline once more at the end: TTFA p95 {ratio:.2f} times the first")
-    elif any(stage["baseline"] for stage in summary["stages"]):
-        reason = summary["a_a"]["why"].get("ttfa_p95_ratio", "no data")
-        notes.append(f"the baseline once more at the end tells nothing: {safe(reason)}")
-    delayed = sum(stage.get("speech", {}).get("delayed") or 0 for stage in summary["stages"])
-    if delayed:
-        notes.append(f"{delayed} utterances waited for the one before them to end")
-    return notes
-
-
-def _failures(stage: Entry) -> list[str]:
-    """What a service did not do in a stage, by kind; and a stage in which nothing was said."""
-    found, speech = [], stage.get("speech")
-    if speech is not None and speech["streams"] == 0:
-        found.append("no utterance fell due while it was measured")
-    if speech and speech["failed"]:
-        found.append(f"{speech['failed']} of {speech['streams']} utterances failed ({_kinds(speech)})")
-    for name, load in (stage.get("llm") or {}).items():
-        if load["failed"]:
-            found.append(f"{load['failed']} requests of {safe(name)} failed ({_kinds(load)})")
-    return [f"{safe(stage['name'])}: {text}" for text in found]
-
-
-def _kinds(part: Entry) -> str:
-    return ", ".join(f"{safe(kind)} {count}" for kind, count in part["errors"].items())
 
 
 def _mend(summary: Entry) -> list[str]:

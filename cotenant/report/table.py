@@ -90,11 +90,15 @@ def _grid(stages: Sequence[Entry], columns: Sequence[Column]) -> list[str]:
         [safe(stage["name"], 40), *(column.cell(stage) for column in columns), verdict_word(stage)]
         for stage in stages
     ]
-    widths = [max(display_width(row[index]) for row in [heads, *rows]) for index in range(len(heads))]
-    last = len(heads) - 1
+    return grid([heads, *rows], left=(0, len(heads) - 1))
+
+
+def grid(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
+    """Rows of cells as lines, the columns aligned to the right but for those in `left`."""
+    widths = [max(display_width(row[index]) for row in rows) for index in range(len(rows[0]))]
     lines = []
-    for row in [heads, *rows]:
-        cells = [pad(cell, widths[index], right=0 < index < last) for index, cell in enumerate(row)]
+    for row in rows:
+        cells = [pad(cell, widths[index], right=index not in left) for index, cell in enumerate(row)]
         lines.append(GAP.join(cells).rstrip())
     return lines
 

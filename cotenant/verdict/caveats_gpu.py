@@ -239,13 +239,13 @@ def _coverage(recording: Recording, stage: Watched) -> Iterator[Caveat]:
         yield caveat(
             "gpu-coverage", f"known only for a part of the time: {told}", _LOG, coverage=min(low.values())
         )
-    share = canary_coverage(recording, stage.windows)
-    if share is not None and share < COVERAGE:
+    ran = canary_coverage(recording, stage.windows)
+    if ran is not None and ran < COVERAGE:
         yield caveat(
             "canary-lost",
-            f"the GPU canary ran in {_percent(share)} of the seconds only",
+            f"the GPU canary ran in {_percent(ran)} of the seconds only",
             "see logs/own/observer-gpu-canary.log in the run",
-            coverage=share,
+            coverage=ran,
         )
 
 

@@ -99,7 +99,7 @@ def _canary(recording: Recording, windows: tuple[Window, ...], *, host: bool) ->
     on_host: Bools = np.isin(columns.texts(rows, "device"), _ON_HOST)
     latency = columns.ints(rows, "latency")
     kept = within(columns.ints(rows, "t"), windows) & (latency != NULL) & (on_host == host)
-    return latency[kept]
+    return np.asarray(latency[kept], dtype=np.int64)
 
 
 def _sleep_lags(recording: Recording, windows: tuple[Window, ...]) -> Ints:
@@ -107,7 +107,7 @@ def _sleep_lags(recording: Recording, windows: tuple[Window, ...]) -> Ints:
     mine = columns.texts(rows, "metric") == "sleep_lag_ns"
     value = columns.floats(rows, "value")
     kept = mine & ~np.isnan(value) & within(columns.ints(rows, "t"), windows)
-    return value[kept].astype(np.int64)
+    return np.asarray(value[kept], dtype=np.int64)
 
 
 def _overlap(start: Ints, end: Ints, windows: tuple[Window, ...]) -> Ints:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from cotenant.report import junit, markdown
-from cotenant.report.console import CPU_NOTE, render, verdict_line
+from cotenant.report.console import render, verdict_line
+from cotenant.report.notes import CPU_NOTE
 from cotenant.report.table import display_width
 from cotenant.report.text import safe
 from cotenant.verdict.summary import JudgeOptions, exit_code, judge
@@ -156,7 +157,7 @@ def test_names_and_errors_cannot_steer_the_terminal() -> None:
     recording = builder.build()
     summary = judge(recording, JudgeOptions())
     summary["scenario"] = summary["stages"][0]["name"] = EVIL
-    summary["stages"][1]["caveats"] = [{"name": "x", "text": EVIL}]
+    summary["stages"][1]["caveats"] = [{"kind": "x", "text": EVIL, "advice": EVIL}]
     summary["validity"], summary["invalid_because"] = "invalid", [EVIL]
     text = render(summary, {"device": {"name": EVIL}, "scenario": {}}, 100)
     for character in "\x1b\x07\r\u202e":

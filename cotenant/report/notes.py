@@ -1,0 +1,129 @@
+"""The notes of a run, one line each: what it does not tell, what is INVALID, caveats with their advice."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from cotenant.report.gate_words import short_sentence
+from cotenant.report.text import safe
+
+Entry = Mapping[str, Any]
+CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"
+# More than these, wrapped to two lines each, would push the table off a screen.
+MOST: Final = 12
+_MOST_INVALID: Final = 4
+_NAMED: Final = 2
+_WARNED: Final[Mapping[str, str]] = {"fail": "warning", "inconclusive": "warning, not decided"}
+
+
+def notes(summary: Entry) -> list[str]:
+    """The notes, the gravest first; the same caveat of several stages is one."""
+    found = [CPU_NOTE] if summary["device"] == "cpu" else []
+    if summary["status"] != "complete":
+        found.append(f"the run is {safe(summary['status'])}: what was recorded was judged")
+    found += _invalid(summary)
+    found += [text for stage in summary["stages"] for text in _failures(stage)]
+    found += [_advised(caveat, safe(caveat["text"])) for caveat in summary["caveats"]]
+    found += _caveats(summary)
+    found += _warnings(summary)
+    found += _baseline_again(summary)
+    delayed = sum(stage.get("speech", {}).get("delayed") or 0 for stage in summary["stages"])
+    if delayed:
+        found.append(f"{delayed} utterances waited for the one before them to end")
+    if len(found) > MOST:
+        left = len(found) - MOST + 1
+        found = [*found[: MOST - 1], f"and {left} more notes; summary.json has them all"]
+    return found
+
+
+def stages_named(names: Sequence[str]) -> str:
+    """`tts-alone, talking-head and 3 more`."""
+    shown = ", ".join(safe(name) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _invalid(summary: Entry) -> Iterator[str]:
+    """Each reason once, with all the stages that it makes INVALID."""
+    stages = [(stage["name"], stage["invalid_because"]) for stage in _with_again(summary)]
+    reasons: dict[str, list[str]] = {}
+    for name, because in stages:
+        for reason in because:
+            reasons.setdefault(str(reason), []).append(str(name))
+    for reason, names in list(reasons.items())[:_MOST_INVALID]:
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{stages_named(names)} {verb} INVALID: {safe(reason)}"
+    if len(reasons) > _MOST_INVALID:
+        yield f"and {len(reasons) - _MOST_INVALID} more reasons for INVALID, in summary.json"
+
+
+def _caveats(summary: Entry) -> Iterator[str]:
+    """One line for each kind; where the stages' texts differ, that of the stage where it is worst.
+
+    What makes a stage INVALID has been said as that.
+    """
+    kinds: dict[str, list[tuple[str, Entry]]] = {}
+    for stage in _with_again(summary):
+        for caveat in stage["caveats"]:
+            told = any(str(caveat["text"]) in str(reason) for reason in stage["invalid_because"])
+            if not told:
+                kinds.setdefault(str(caveat["kind"]), []).append((str(stage["name"]), caveat))
+    for found in kinds.values():
+        names = list(dict.fromkeys(name for name, _ in found))
+        texts = {str(caveat["text"]) for _, caveat in found}
+        name, worst = max(found, key=lambda pair: _gravity(pair[1]))
+        where = ""
+        if len(texts) > 1:
+            where = f" ({safe(name)})" if len(names) > 1 else f" (and {len(texts) - 1} more)"
+        yield f"{stages_named(names)}: {_advised(worst, safe(worst['text']) + where)}"
+
+
+def _gravity(caveat: Entry) -> float:
+    """By its first number: a ratio by how far it is from 1, a coverage by what it lacks."""
+    for name, value in caveat.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            away = name.endswith("_ratio") or name == "coverage"
+            return abs(value - 1) if away else float(value)
+    return 0.0
+
+
+def _advised(caveat: Entry, text: str) -> str:
+    return f"{text}; {safe(caveat['advice'])}" if caveat["advice"] else text
+
+
+def _warnings(summary: Entry) -> Iterator[str]:
+    for stage in summary["stages"]:
+        for gate in stage["gates"]:
+            if gate["level"] == "warn" and gate["verdict"] != "pass":
+                yield f"{safe(stage['name'])}: {_WARNED[gate['verdict']]}: {short_sentence(gate)}"
+
+
+def _baseline_again(summary: Entry) -> Iterator[str]:
+    ratio = summary["a_a"].get("ttfa_p95_ratio")
+    if any(caveat["kind"] == "a-a" for caveat in summary["caveats"]):
+        return
+    if ratio is not None:
+        yield f"the baseline once more at the end: TTFA p95 {ratio:.2f} times the first"
+    elif any(stage["baseline"] for stage in summary["stages"]):
+        reason = summary["a_a"]["why"].get("ttfa_p95_ratio", "no data")
+        yield f"the baseline once more at the end tells nothing: {safe(reason)}"
+
+
+def _with_again(summary: Entry) -> list[Entry]:
+    again = summary["a_a"].get("stage")
+    return [*summary["stages"], *([again] if again else [])]
+
+
+def _failures(stage: Entry) -> list[str]:
+    """What a service did not do in a stage, by kind; and a stage in which nothing was said."""
+    found, speech = [], stage.get("speech")
+    if speech is not None and speech["streams"] == 0:
+        found.append("no utterance fell due while it was measured")
+    if speech and speech["failed"]:
+        found.append(f"{speech['failed']} of {speech['streams']} utterances failed ({_kinds(speech)})")
+    for name, load in (stage.get("llm") or {}).items():
+        if load["failed"]:
+            found.append(f"{load['failed']} requests of {safe(name)} failed ({_kinds(load)})")
+    return [f"{safe(stage['name'])}: {text}" for text in found]
+
+
+def _kinds(part: Entry) -> str:
+    return ", ".join(f"{safe(kind)} {count}" for kind, count in part["errors"].items())
