@@ -31,7 +31,7 @@ SELECT EXTRACT_ARG(chunk.arg_set_id, 'args.stage') AS stage,
        EXTRACT_ARG(chunk.arg_set_id, 'args.stream') AS stream,
        EXTRACT_ARG(chunk.arg_set_id, 'args.seq') AS seq,
        chunk.dur / 1e6 AS made_in_ms,
-       MIN(chunk.ts + chunk.dur, prefill.ts + prefill.dur) / 1e6 - MAX(chunk.ts, prefill.ts) / 1e6 AS both_ms,
+       (MIN(chunk.ts + chunk.dur, prefill.ts + prefill.dur) - MAX(chunk.ts, prefill.ts)) / 1e6 AS both_ms,
        EXTRACT_ARG(prefill.arg_set_id, 'args.prompt_tokens') AS prompt_tokens
 FROM slice AS chunk
 JOIN slice AS prefill
