@@ -3,8 +3,11 @@
 import re
 from typing import Final
 
+from cotenant.tenants.failure_gpu import KNOWN, Sentence
+
 # The first that is found holds: a cause stands before what follows from it. `{1}` is the pattern's group 1.
-_KNOWN: Final = (
+_KNOWN: Final[tuple[tuple[str, Sentence], ...]] = (
+    *KNOWN,
     (
         r"error: unrecognized arguments: (.+)",
         "it does not know the arguments {1}; remove them, or use a version that has them",
@@ -29,21 +32,10 @@ _KNOWN: Final = (
         "for CPUs), and see that nvidia-smi answers",
     ),
     (
-        r"(?:Free|Available) memory on (\S+ ?\S*) \(([\d.]+)/([\d.]+) GiB\) on startup is less than desired "
-        r"\S+ memory utilization \(([\d.]+), ([\d.]+) GiB\)",
-        "{2} of {3} GiB are free on {1} and it asks for {5}; lower gpu_memory_utilization from {4}, fix the "
-        "cache with kv_cache_memory_bytes, or let the other services hold less",
-    ),
-    (
         r"Available memory on node \d+ \(([\d.]+)/[\d.]+ GiB\) on kv cache allocation is less than requested "
         r"memory for kv \(([\d.]+)",
         "its KV cache of {2} GiB does not fit into the {1} GiB of memory that are free; lower "
         "kv_cache_memory_bytes",
-    ),
-    (
-        r"Error in memory profiling\. Initial free memory ([\d.]+) GiB, current free memory ([\d.]+) GiB",
-        "memory became free while it measured its own ({1} GiB before, {2} after): another process released "
-        "some. Start vLLM when all others have settled, and start nothing else meanwhile",
     ),
     (
         r"No available memory for the cache blocks",
@@ -72,17 +64,6 @@ _KNOWN: Final = (
         "downloaded",
     ),
     (
-        r"(?:CUDA out of memory|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation)",
-        "the GPU's memory is full; give this service or its neighbours less (a lower gpu_memory_utilization, "
-        "a smaller kv_cache_memory_bytes, fewer replicas, a smaller model)",
-    ),
-    (
-        r"No CUDA GPUs are available|CUDA driver version is insufficient|"
-        r"CUDA-capable device\(s\) is/are busy",
-        "it cannot use the GPU; see that nvidia-smi answers, CUDA_VISIBLE_DEVICES names a GPU, and none is "
-        "in exclusive mode",
-    ),
-    (
         r"EngineCore encountered an issue|Engine core proc \S+ died unexpectedly|EngineDeadError",
         "its engine process has died while it served; what ended it stands above in its log, or the kernel "
         "killed it (see dmesg for a lack of memory)",
@@ -105,5 +86,7 @@ def advice(log: str) -> str | None:
     if not found:
         return None
     _, match, sentence = min(found, key=lambda item: item[0])
+    if not isinstance(sentence, str):
+        return sentence(match)
     groups = [match.group(0), *(group or "" for group in match.groups())]
     return sentence.format(*(group.strip()[:120] for group in groups))
