@@ -56,12 +56,13 @@ KNOWN: Final[tuple[tuple[str, Sentence], ...]] = (
         r"the remote procedural call between the MPS server and the MPS client failed|cudaErrorMps\w+|"
         r"CUDA_ERROR_MPS_\w+|[Tt]he client was terminated by MPS",
         "the MPS daemon or its server has ended, and with it all of its clients: a fatal fault of one of "
-        "them takes the others along. See which failed first in the logs, and logs/own/mps.log for the server",
+        "them takes the others along. See which failed first in the logs, and what logs/own/mps.log says",
     ),
     (
         r"CUDA-capable device\(s\) is/are busy|all CUDA-capable devices are busy|cudaErrorDevicesUnavailable",
         "the GPU refuses one more process: it is in exclusive-process mode, or an MPS daemon of somebody "
-        "else holds it; end that process (nvidia-smi names it), or set the mode back (sudo nvidia-smi -c DEFAULT)",
+        "else holds it; end that process (nvidia-smi names it), or set the mode back "
+        "(sudo nvidia-smi -c DEFAULT)",
     ),
     (
         r"lib(?:cuda|nvidia-ml)\.so(?:\.1)?: cannot open shared object file|NVML Shared Library Not Found|"
@@ -96,7 +97,8 @@ KNOWN: Final[tuple[tuple[str, Sentence], ...]] = (
         r"device-side assert triggered|misaligned address|an illegal instruction was encountered|"
         r"CU(?:BLAS|DNN)_STATUS_EXECUTION_FAILED)",
         "one of its kernels failed ({1}), and its CUDA context with it; under MPS that ends all clients of "
-        "the daemon, and the daemon's end all of theirs. That is a fault of the service or the GPU: see `dmesg | grep -i xid`, then start it again",
+        "the daemon. It is a fault "
+        "of the service, the GPU, or of what shares a daemon with it: see `dmesg | grep -i xid`, then start it again",
     ),
     (
         r"No CUDA GPUs are available",

@@ -19,10 +19,10 @@ CASES = {
         "the GPU's memory is full; give",
     ),
     "too-little-free": (
-        "ValueError: Free memory on device cuda:0 (53.1/139.8 GiB) on startup is less than desired GPU memory "
-        "utilization (0.6, 83.88 GiB). Decrease GPU memory utilization",
-        "53.1 of 139.8 GiB are free on device cuda:0 and it asks for 83.88; lower gpu_memory_utilization from "
-        "0.6 to at most 0.37",
+        "ValueError: Free memory on device cuda:0 (53.1/139.8 GiB) on startup is less than desired GPU "
+        "memory utilization (0.6, 83.88 GiB). Decrease GPU memory utilization",
+        "53.1 of 139.8 GiB are free on device cuda:0 and it asks for 83.88; lower gpu_memory_utilization "
+        "from 0.6 to at most 0.37",
     ),
     "nothing-free": (
         "ValueError: Free memory on device cuda:0 (0.3/139.8 GiB) on startup is less than desired GPU memory "
@@ -65,7 +65,7 @@ CASES = {
     ),
     "lost": (
         "pynvml.NVMLError_GpuIsLost: GPU is lost",
-        "the GPU, or its driver, has failed it (GPU is lost)",
+        "the GPU, or its driver, has failed it (NVMLError_GpuIsLost)",
     ),
     "xid": (
         "NVRM: Xid (PCI:0000:1b:00): 79, pid=4, GPU has fallen off the bus.",
