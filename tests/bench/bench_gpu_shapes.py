@@ -22,40 +22,15 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from tests.bench import gpu_checks  # noqa: E402
+from tests.bench.gpu_head import head, motions  # noqa: E402
+from tests.bench.gpu_place import Place, Row, mean_ms, wait  # noqa: E402
 
-Row = dict[str, Any]
-TOTAL_S: Final = 225
-JOB_S: Final = 75
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a job runs: the device, and whether in small sizes."""
-
-    device: str
-    small: bool
-
-    @property
-    def gpu(self) -> bool:
-        return self.device != "cpu"
+TOTAL_S: Final = 225  # unless --total says less
+JOB_S: Final = 45
 
 
-def wait(place: Place) -> None:
-    if place.gpu:
-        torch.cuda.synchronize()
-
-
-def mean_ms(place: Place, work: Callable[[], object], times: int) -> float:
-    wait(place)
-    began = time.perf_counter()
-    for _ in range(times):
-        work()
-    wait(place)
-    return round((time.perf_counter() - began) / times * 1e3, 3)
-
-
-def voice(place: Place, row: Row, shape: str, mode: Mode) -> None:
-    """A frame's step and a whole packet, for one voice and for eight."""
+def voice(place: Place, row: Row, shape: str, mode: Mode, overhead_ns: int | None = 0) -> None:
+    """A frame's step and a whole packet, for one voice and for eight; None has the fitted overhead."""
     from cotenant.tenants.builtin import tts
     from cotenant.tenants.builtin.packets import PacketPolicy
     from cotenant.tenants.builtin.shapes import published, registry
@@ -64,7 +39,11 @@ def voice(place: Place, row: Row, shape: str, mode: Mode) -> None:
     if place.small:
         sizes = dataclasses.replace(sizes, context_frames=None, frames=512, slots=2)
     began = time.perf_counter()
-    engine = tts.build(sizes, Runtime(device=place.device, mode=mode, step_overhead_ns=0), PacketPolicy())
+    if place.small:  # any number: it is to be seen in a frame
+        sizes = dataclasses.replace(sizes, step_overhead_ns=3_000_000)
+    runtime = Runtime(device=place.device, mode=mode, step_overhead_ns=overhead_ns)
+    engine = tts.build(sizes, runtime, PacketPolicy())
+    row["step_overhead_ns"] = engine.step_overhead_ns
     row["published_frame_ms"] = published.published_frame_ms(shape, mode)
     row["build_s"] = round(time.perf_counter() - began, 1)
     for voices in (1, sizes.slots):
@@ -74,7 +53,7 @@ def voice(place: Place, row: Row, shape: str, mode: Mode) -> None:
             engine, place, voices, 2 if place.small else 16
         )
     row["optimistic"] = published.is_optimistic(row["frame_ms_1"], row["published_frame_ms"])
-    if row["published_frame_ms"]:
+    if row["published_frame_ms"] and not engine.step_overhead_ns:
         row["fitted_overhead_ns"] = published.fitted_overhead_ns(row["frame_ms_1"], row["published_frame_ms"])
 
 
@@ -94,38 +73,6 @@ def packets(engine: Any, place: Place, voices: int, count: int) -> tuple[float, 
         pass
     wait(place)
     return round((sent[count] - sent[0]) / count * 1e3, 3), round((sent[0] - began) * 1e3, 3)
-
-
-def head(place: Place, row: Row, mode: Mode, channels_last: tuple[int, ...]) -> None:
-    """Parts of the head, a frame with its copies and JPEG, and a session of two seconds of audio."""
-    from cotenant.tenants.builtin import talking_head
-    from cotenant.tenants.builtin.shapes import registry
-
-    sizes = registry.FACE["tiny" if place.small else "ditto"]
-    if place.small:
-        sizes = dataclasses.replace(sizes, clip_chunks=2, host_hops=True)
-    began = time.perf_counter()
-    engine = talking_head.build(sizes, Runtime(device=place.device, mode=mode), channels_last=channels_last)
-    row["build_s"] = round(time.perf_counter() - began, 1)
-    steps, times = engine._steps, 2 if place.small else 20
-    with torch.inference_mode():
-        features, shown = steps.blank()
-        new = sizes.clip_chunks * 5
-        window = torch.zeros(6480)
-        row["encoder_ms"] = mean_ms(place, lambda: steps.encode(window), times)
-        row["clip_motion_ms"] = mean_ms(place, lambda: steps.move(features, shown[new:]), max(2, times // 4))
-        row["picture_ms"] = mean_ms(place, lambda: steps.picture(shown[0]), times)
-        row["picture_to_host_ms"] = mean_ms(place, lambda: steps.picture(shown[0]).cpu(), times)
-    arrived: list[float] = []
-    session = talking_head.Session(fps=25, send=lambda item: arrived.append(time.perf_counter()))
-    engine.add(session)
-    engine.feed(session, np.zeros(16_000 * (1 if place.small else 2), np.int16))
-    engine.end(session)
-    began = time.perf_counter()
-    while engine.step():
-        pass
-    row["clip_of_frames_ms"] = round((arrived[-2] - began) / (len(arrived) - 1) * new * 1e3, 3)
-    row["clip_lasts_ms"], row["fps_at_most"] = new * 40, round((len(arrived) - 1) / (arrived[-2] - began), 1)
 
 
 def language(place: Place, row: Row, shape: str, mode: Mode) -> None:
@@ -167,15 +114,19 @@ def language(place: Place, row: Row, shape: str, mode: Mode) -> None:
 JOBS: Final[dict[str, Callable[[Place, Row], None]]] = {
     "checks": lambda place, row: row.update(gpu_checks.run(place.device)),
     "qwen3-tts-0.6b graphs": lambda place, row: voice(place, row, "qwen3-tts-0.6b", "graphs"),
+    "qwen3-tts-0.6b fitted": lambda place, row: voice(place, row, "qwen3-tts-0.6b", "graphs", None),
+    "qwen3-tts-1.7b fitted": lambda place, row: voice(place, row, "qwen3-tts-1.7b", "graphs", None),
+    "ditto motions": motions,
+    "ditto float16": lambda place, row: head(place, row, "graphs", "float16"),
     "qwen3-tts-0.6b eager": lambda place, row: voice(place, row, "qwen3-tts-0.6b", "eager"),
-    "ditto graphs": lambda place, row: head(place, row, "graphs", (4,)),
+    "ditto graphs": lambda place, row: head(place, row, "graphs"),
     "llm-8b graphs": lambda place, row: language(place, row, "llm-8b", "graphs"),
     "qwen3-tts-1.7b graphs": lambda place, row: voice(place, row, "qwen3-tts-1.7b", "graphs"),
     "llm-30b-a3b graphs": lambda place, row: language(place, row, "llm-30b-a3b", "graphs"),
-    "ditto graphs channels-first": lambda place, row: head(place, row, "graphs", ()),
-    "ditto graphs channels-last-volumes": lambda place, row: head(place, row, "graphs", (4, 5)),
+    "ditto graphs channels-first": lambda place, row: head(place, row, "graphs", channels_last=()),
+    "ditto graphs channels-last-volumes": lambda place, row: head(place, row, "graphs", channels_last=(4, 5)),
     "qwen3-tts-1.7b eager": lambda place, row: voice(place, row, "qwen3-tts-1.7b", "eager"),
-    "ditto eager": lambda place, row: head(place, row, "eager", (4,)),
+    "ditto eager": lambda place, row: head(place, row, "eager"),
     "llm-30b-a3b eager": lambda place, row: language(place, row, "llm-30b-a3b", "eager"),
 }
 
@@ -203,13 +154,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--jobs", help="names, comma between; else all", default=",".join(JOBS))
+    parser.add_argument("--total", type=float, default=TOTAL_S, help="seconds for all jobs at most")
     parser.add_argument("--here", help="one job, in this process")
     options = parser.parse_args()
     device = "cpu" if options.small else options.device
     if options.here:
         print(json.dumps(one(options.here, Place(device=device, small=options.small))), flush=True)
         return
-    end_s = time.monotonic() + TOTAL_S
+    end_s = time.monotonic() + options.total
     for name in options.jobs.split(","):
         if (left_s := end_s - time.monotonic()) < 5:
             print(json.dumps({"job": name, "failed": "no time was left"}), flush=True)

@@ -52,9 +52,19 @@ class Experts(nn.Module):
             nn.init.uniform_(weight, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.mixed(x, *self.chosen(x))
+
+    def chosen(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Each token's experts and their shares, both (tokens, active).
+
+        In half precision scores are often equal, and which of two equal ones is taken depends on the device.
+        """
+        likeliest, experts = self.router(x).float().topk(self.sizes.active, dim=-1)
+        return experts, torch.softmax(likeliest, dim=-1).to(x.dtype)
+
+    def mixed(self, x: Tensor, experts: Tensor, shares: Tensor) -> Tensor:
+        """What these experts make of the tokens, in these shares."""
         tokens, active = x.shape[0], self.sizes.active
-        likeliest, experts = self.router(x).float().topk(active, dim=-1)
-        shares = torch.softmax(likeliest, dim=-1).to(x.dtype)
         order = experts.flatten().argsort()
         counts = torch.zeros(self.sizes.count, dtype=torch.int32, device=x.device)
         counts.scatter_add_(0, experts.flatten(), torch.ones_like(experts.flatten(), dtype=torch.int32))
