@@ -139,7 +139,8 @@ def _observers(recording: Recording, plan: Plan) -> Iterator[Caveat]:
                 f"this run is without {what}: {told.get('message') or 'it gave up'}",
                 str(told.get("advice") or ""),
             )
-    for note in told_by(recording, GPU).get("notes") or ():
+    notes = told_by(recording, GPU).get("notes")
+    for note in notes if isinstance(notes, list) else ():
         if isinstance(note, dict) and note.get("kind") and note.get("text"):
             yield caveat(str(note["kind"]), str(note["text"]), str(note.get("advice") or ""))
 

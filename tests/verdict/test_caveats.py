@@ -1,0 +1,176 @@
+"""Caveats of the run, of the engine and of our own measuring: each from data, none from what is missing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cotenant.records import Recording
+from cotenant.verdict.caveats import caveat
+from cotenant.verdict.summary import JudgeOptions, judge
+from cotenant.verdict.typed import summary_of
+from tests.verdict.recordings import MS, Builder, S, good_run
+
+POINT = JudgeOptions(decision="point")
+
+
+def _summary(builder: Builder, **manifest: Any) -> dict[str, Any]:
+    recording = builder.build()
+    return judge(Recording(manifest={**recording.manifest, **manifest}, tables=recording.tables), POINT)
+
+
+def _kinds(part: Mapping[str, Any]) -> list[str]:
+    return [caveat["kind"] for caveat in part["caveats"]]
+
+
+def _crowd(builder: Builder) -> dict[str, Any]:
+    stage: dict[str, Any] = _summary(builder)["stages"][1]
+    return stage
+
+
+def _engine(builder: Builder, metric: str, values: Mapping[int, float], tenant: str = "llm") -> None:
+    for second, value in values.items():
+        builder.rows["engine"].append({"t": second * S, "tenant": tenant, "metric": metric, "value": value})
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_good_run_has_none(device: str) -> None:
+    summary = _summary(good_run(device=device))
+    assert summary["caveats"] == []
+    assert [stage["caveats"] for stage in summary["stages"]] == [[], []]
+
+
+def test_a_caveat_has_kind_text_advice_and_its_numbers() -> None:
+    assert caveat("a", "b", "c", share=1 / 3, count=2, bytes=None) == {
+        "kind": "a", "text": "b", "advice": "c", "share": 0.333333, "count": 2, "bytes": None,
+    }  # fmt: skip
+
+
+def test_preemptions_are_counted_in_the_window_of_the_stage_that_has_the_load() -> None:
+    builder = good_run()
+    _engine(builder, "preemptions", {20: 9.0, 79: 5.0, 100: 2.0, 139: 1.0, 141: 7.0})
+    summary = _summary(builder)
+    assert _kinds(summary["stages"][0]) == []
+    assert summary["stages"][1]["caveats"][0]["preemptions"] == 3
+
+
+def test_another_tenants_counters_and_none_at_all_say_nothing() -> None:
+    builder = good_run()
+    _engine(builder, "preemptions", {100: 2.0}, tenant="other")
+    _engine(builder, "preemptions", {100: 0.0})
+    assert _kinds(_crowd(builder)) == []
+
+
+def test_prompts_from_the_prefix_cache_are_a_share_of_what_was_asked() -> None:
+    builder = good_run()
+    _engine(builder, "prefix_cache_queries", {100: 1000.0, 110: 1000.0})
+    _engine(builder, "prefix_cache_hits", {100: 19.0})
+    assert _kinds(_crowd(builder)) == []
+    _engine(builder, "prefix_cache_hits", {110: 481.0})
+    found = _crowd(builder)["caveats"][0]
+    assert (found["kind"], found["cached_share"], found["cached_tokens"]) == ("prefix-cache", 0.25, 500)
+
+
+def test_our_own_timing_error_is_said_before_it_makes_a_stage_invalid() -> None:
+    for bracket_ms, expected in ((7.9, []), (9.0, ["timing-error"]), (11.0, [])):
+        builder = good_run(faces=False)
+        for row in builder.rows["host"]:
+            if row["metric"] == "offset_bracket_ns":
+                row["value"] = bracket_ms * MS
+        stage = _summary(builder)["stages"][0]
+        assert _kinds(stage) == expected
+        assert (stage["validity"] == "invalid") == (bracket_ms > 10)
+
+
+@pytest.mark.parametrize(("device", "late", "expected"), [("gpu", 6, 1), ("gpu", 2, 0), ("cpu", 60, 0)])
+def test_a_host_that_wakes_late_is_said_on_a_gpu(device: str, late: int, expected: int) -> None:
+    builder = good_run(device=device)
+    for second in range(80, 140):
+        value = 40.0 * MS if second < 80 + late else 0.1 * MS
+        builder.rows["host"].append(
+            {"t": second * S, "source": "host", "metric": "sleep_lag_ns", "value": value}
+        )
+    stage = _crowd(builder)
+    assert _kinds(stage) == ["host-lag"] * expected
+    assert stage["host_canary_ms"]["p99"] == 40.0
+
+
+def test_baselines_that_differ_are_a_caveat_of_the_run() -> None:
+    builder = good_run()
+    streams = {row["stream"] for row in builder.rows["streams"] if row["stage"] == "alone/again"}
+    for row in builder.rows["chunks"]:
+        row["arrival"] += 30 * MS if row["stream"] in streams else 0
+    summary = _summary(builder)
+    assert _kinds(summary) == ["a-a"]
+    assert summary["caveats"][0]["ttfa_p95_ratio"] == pytest.approx(summary["a_a"]["ttfa_p95_ratio"])
+    assert "every comparison is widened" in summary["caveats"][0]["text"]
+
+
+def test_without_a_closing_baseline_nothing_is_said_to_differ() -> None:
+    builder = good_run()
+    builder.rows["marks"] = [row for row in builder.rows["marks"] if row["name"] != "alone/again"]
+    assert _kinds(_summary(builder)) == []
+
+
+def test_what_the_observers_told_becomes_caveats_of_the_run() -> None:
+    note = {"kind": "mig-on", "text": "MIG is on", "advice": "name a slice"}
+    refused = {"ready": False, "kind": "no_device", "message": "torch sees no CUDA device", "advice": ""}
+    observers = {"gpu": {"ready": True, "notes": [note]}, "gpu-canary": refused}
+    found = _summary(good_run(device="gpu"), observers=observers)
+    assert _kinds(found) == ["no-canary", "mig-on"]
+    assert found["caveats"][1] == note
+    assert found["stages"][0]["why"]["canary_ms.p99"] == "torch sees no CUDA device"
+
+
+@pytest.mark.parametrize(
+    "observers", [None, [], {"gpu": None}, {"gpu": {"ready": None}}, {"gpu": {"notes": 1}}]
+)
+def test_observers_that_told_nothing_make_no_caveat(observers: Any) -> None:
+    assert _kinds(_summary(good_run(device="gpu"), observers=observers)) == []
+
+
+def test_servers_that_are_not_what_they_stand_for() -> None:
+    tenants = {
+        "llm": {"weights": "dummy"},
+        "tts": {"frame_ms": 5.0, "published_frame_ms": 15.0, "optimistic": True},
+        "head": {"frame_ms": 60.0, "published_frame_ms": 40.0, "optimistic": False},
+    }
+    found = _summary(good_run(device="gpu"), tenants=tenants)["caveats"]
+    assert [each["kind"] for each in found] == [
+        "dummy-weights",
+        "stand-in-optimistic",
+        "stand-in-pessimistic",
+    ]
+    assert (found[1]["frame_ms"], found[1]["published_frame_ms"]) == (5.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"weights": "real"},
+        {"frame_ms": 16.0, "published_frame_ms": 15.0, "optimistic": False},
+        {"frame_ms": 5.0, "published_frame_ms": None, "optimistic": None},
+        {"optimistic": True},
+        None,
+    ],
+)
+def test_a_server_near_its_model_or_without_a_published_time_makes_none(told: Any) -> None:
+    assert _kinds(_summary(good_run(device="gpu"), tenants={"tts": told})) == []
+
+
+def test_an_observer_that_ended_is_a_caveat_of_that_stage() -> None:
+    builder = good_run()
+    builder.fault("observer:gpu", 100 * S)
+    summary = _summary(builder)
+    assert [_kinds(stage) for stage in summary["stages"]] == [[], ["observer-ended"]]
+    assert summary["validity"] == "valid"
+
+
+def test_the_typed_summary_has_them_with_their_numbers() -> None:
+    builder = good_run()
+    _engine(builder, "preemptions", {100: 2.0})
+    summary = summary_of(_summary(builder, tenants={"llm": {"weights": "dummy"}}))
+    assert [each.kind for each in summary.caveats] == ["dummy-weights"]
+    found = summary.stage("crowd").caveats[0]
+    assert (found.kind, found.numbers) == ("preemptions", {"preemptions": 2})
+    assert found.advice
