@@ -51,7 +51,10 @@ class Device:
 
 
 def find_device(wanted: str) -> Device:
-    """Resolves the scenario's `device`. Raises UserError where a GPU is asked for and none can be used."""
+    """Resolves the scenario's `device`.
+
+    Raises UserError where there is no such GPU, CouldNotRun where its driver does not work.
+    """
     cpu_count = len(os.sched_getaffinity(0))
     cpu = Device(kind="cpu", name=_cpu_name(), cpu_count=cpu_count)
     if wanted == "cpu":
@@ -62,7 +65,8 @@ def find_device(wanted: str) -> Device:
             # Without a driver there is no GPU; one that is there and broken is another matter.
             broken = gpu.kind not in _NO_GPU
             return replace(cpu, note=f"running on the CPU: {gpu}") if broken else cpu
-        raise UserError(f"device {wanted!r}: {gpu.message}; {gpu.advice}, or use --set device=cpu")
+        fault = UserError if gpu.kind == "no_device" else CouldNotRun
+        raise fault(f"device {wanted!r}: {gpu.message}; {gpu.advice}, or use --set device=cpu")
     if not _torch_has_cuda():
         note = f"{gpu.name} is here, but the installed PyTorch has no CUDA"
         if wanted == "auto":

@@ -64,7 +64,7 @@ def record(
     `failed`.
     """
     preflight.check_memory(scenario, available_bytes=preflight.available_memory_bytes())
-    notes = [*(note._asdict() for note in device.notes), *sharing.check(scenario, device, os.environ)]
+    notes = [*sharing.device_notes(scenario, device), *sharing.check(scenario, device, os.environ)]
     started = datetime.now(UTC)
     run_id = f"{started:%Y-%m-%dT%H-%M-%SZ}-{scenario.name}"
     run_dir = preflight.make_run_dir(out, run_id)

@@ -9,20 +9,33 @@ from cotenant.conductor.context import MPS, OBSERVER, Run
 from cotenant.conductor.plan import used_tenants
 from cotenant.conductor.preflight import COMPUTE_EXCLUSIVE, COMPUTE_PROHIBITED, Device
 from cotenant.errors import CouldNotRun, UserError
+from cotenant.observers.gpu_device import Note
 from cotenant.scenario.schema import Scenario, Tenant
 from cotenant.scenario.sharing import warnings
 from cotenant.tenants import mps
 from cotenant.tenants.mps_other import Other, find_other
 from cotenant.tenants.reaper_client import Reaper
 
-Note = dict[str, str]
-
 _CANARY: Final = OBSERVER + "gpu-canary"
 _GREEN_CONTEXTS: Final = "no interface shows the green contexts of another process"
 _MPS_KINDS: Final = "set sharing: time-slice"
+# What the GPU observer, where there is one, says only when everything has started.
+_EARLY: Final = ("mig-on", "mig-board", "cuda-numbering")
+_MIG_COVERAGE: Final = Note(
+    "mig-coverage",
+    "of a MIG slice NVML tells neither utilization nor what each process uses; SM, tensor and DRAM use come "
+    "by GPM, where the driver has it for slices",
+    "read `coverage` in the summary before blaming the GPU",
+)
 
 
-def check(scenario: Scenario, device: Device, environ: Mapping[str, str]) -> list[Note]:
+def device_notes(scenario: Scenario, device: Device) -> list[dict[str, str]]:
+    """What has to be known of the GPU itself before anything starts."""
+    told = [note for note in device.notes if note.kind in _EARLY or not scenario.observe.gpu]
+    return [note._asdict() for note in (*told, *([_MIG_COVERAGE] if _slice(device) else []))]
+
+
+def check(scenario: Scenario, device: Device, environ: Mapping[str, str]) -> list[dict[str, str]]:
     """What the user has to know of the mode: kind, text and advice of each.
 
     Raises UserError and CouldNotRun for a mode that would not start, or would be another one in truth.
@@ -54,7 +67,7 @@ def facts(scenario: Scenario, device: Device) -> dict[str, Any]:
         "mode": scenario.sharing if on_gpu else None,
         "daemon": None,
         "limits": limits if on_gpu else {},
-        "mig": {"slice": device.gpu if (device.gpu or "").startswith("MIG-") else None} if on_gpu else None,
+        "mig": {"on": device.mig, "slice": _slice(device)} if on_gpu else None,
         "green_contexts": None,
         "why": {"green_contexts": _GREEN_CONTEXTS} if on_gpu else {"mode": "no NVIDIA GPU"},
     }
@@ -116,7 +129,7 @@ async def stop(run: Run, reaper: Reaper, daemon: mps.Daemon | None) -> None:
         await mps.stop(reaper, daemon, [name for name in reaper.pids() if _is_user(run, name)])
 
 
-def _check_mps(ours: Mapping[str, Tenant], device: Device, other: Other | None) -> Iterator[Note]:
+def _check_mps(ours: Mapping[str, Tenant], device: Device, other: Other | None) -> Iterator[dict[str, str]]:
     if not ours:
         raise UserError(
             f"sharing: mps needs a tenant that is started here on the GPU; add one, or {_MPS_KINDS}"
@@ -146,7 +159,7 @@ def _check_mps(ours: Mapping[str, Tenant], device: Device, other: Other | None) 
 
 def _check_time_slice(
     scenario: Scenario, ours: Mapping[str, Tenant], device: Device, other: Other | None
-) -> Iterator[Note]:
+) -> Iterator[dict[str, str]]:
     # A tenant that names a daemon itself is meant to be its client.
     unaware = [name for name, tenant in ours.items() if mps.PIPES not in tenant.env]
     if other is not None and unaware:
@@ -167,6 +180,10 @@ def _check_time_slice(
             f"{device.name} is in exclusive-process mode: only one process can use it at a time; set it back "
             "(sudo nvidia-smi -c DEFAULT), or set sharing: mps"
         )
+
+
+def _slice(device: Device) -> str | None:
+    return device.gpu if device.gpu is not None and device.gpu.startswith("MIG-") else None
 
 
 def _on_gpu(scenario: Scenario) -> dict[str, Tenant]:

@@ -97,8 +97,8 @@ KNOWN: Final[tuple[tuple[str, Sentence], ...]] = (
         r"device-side assert triggered|misaligned address|an illegal instruction was encountered|"
         r"CU(?:BLAS|DNN)_STATUS_EXECUTION_FAILED)",
         "one of its kernels failed ({1}), and its CUDA context with it; under MPS that ends all clients of "
-        "the daemon. It is a fault "
-        "of the service, the GPU, or of what shares a daemon with it: see `dmesg | grep -i xid`, then start it again",
+        "the daemon. It is a fault of the service, the GPU, or what shares a daemon with it: see "
+        "`dmesg | grep -i xid`, then start it again",
     ),
     (
         r"No CUDA GPUs are available",

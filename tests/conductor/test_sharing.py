@@ -18,6 +18,7 @@ from cotenant.conductor.preflight import COMPUTE_EXCLUSIVE, COMPUTE_PROHIBITED, 
 from cotenant.conductor.run import Recorded, record
 from cotenant.errors import CouldNotRun, UserError
 from cotenant.live.progress import State
+from cotenant.observers.gpu_device import Note
 from cotenant.run_dir.reader import read
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario
@@ -225,7 +226,16 @@ def test_the_gpus_of_the_daemon(
 
 
 def test_a_slice_is_reported(tmp_path: Path) -> None:
-    told = sharing.facts(scenario(tmp_path, "time-slice"), gpu(gpu="MIG-1", mig=True))
-    assert told["mig"] == {"slice": "MIG-1"}
+    notes = (Note("mig-board", "clocks are the whole card's", ""), Note("no-gpm", "no GPM", ""))
+    device, wanted = gpu(gpu="MIG-1", mig=True, notes=notes), scenario(tmp_path, "time-slice")
+    told = sharing.facts(wanted, device)
+    assert told["mig"] == {"on": True, "slice": "MIG-1"}
     assert told["green_contexts"] is None
     assert "green contexts" in told["why"]["green_contexts"]
+    # Without the GPU's observer nobody else would tell of the rest.
+    kinds = [note["kind"] for note in sharing.device_notes(wanted, device)]
+    assert kinds == ["mig-board", "no-gpm", "mig-coverage"]
+    observed = wanted.model_copy(update={"observe": wanted.observe.model_copy(update={"gpu": True})})
+    kinds = [note["kind"] for note in sharing.device_notes(observed, device)]
+    assert kinds == ["mig-board", "mig-coverage"]
+    assert sharing.device_notes(observed, gpu()) == []
