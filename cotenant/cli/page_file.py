@@ -51,6 +51,21 @@ def write_page(
     write_whole(flag, to, text.encode("utf-8"))
 
 
+def write_page_of_run(
+    run_dir: Path, recording: "Recording", summary: Mapping[str, Any], options: "JudgeOptions"
+) -> None:
+    """Writes the page into the run directory and tells where, or why not: the verdict stands without it."""
+    from cotenant.cli import output
+
+    page = run_dir / PAGE_NAME
+    try:
+        write_page(run_dir, recording, summary, options, page, "page")
+    except Exception as error:  # noqa: BLE001 -- hours of measuring must not end in a fault of the page
+        output.tell(f"note   the page could not be written: {type(error).__name__}: {error}")
+        return
+    output.tell(f"page   {page}")
+
+
 def read_template(name: str) -> "Template":
     """The template of that name with the files that lie beside it, and plotly's script."""
     import importlib.resources

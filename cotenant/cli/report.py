@@ -1,8 +1,9 @@
 """`cotenant report`: what a recorded run looks like: the page, and files for other tools."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -51,6 +52,7 @@ def command(
 
 def report(options: ReportOptions) -> int:
     """Writes what was asked for and tells where. Raises UserError; 0 whatever the verdict is."""
+    from cotenant.cli import report_files
     from cotenant.cli.page_file import PAGE_NAME, write_page
     from cotenant.run_dir.reader import read
     from cotenant.verdict.options import JudgeOptions
@@ -63,18 +65,31 @@ def report(options: ReportOptions) -> int:
     if page is None and (options.open or not any(path is not None for path in others)):
         page = options.run / PAGE_NAME
     if page is not None:
-        summary = judge(recording, judging)
-        write_page(options.run, recording, summary, judging, page, "--html")
+        write_page(options.run, recording, judge(recording, judging), judging, page, "--html")
         _tell("page", page)
+    if options.perfetto is not None:
+        report_files.write_perfetto(recording, judging, options.perfetto)
+        _tell("trace", options.perfetto)
+    if options.wav is not None:
+        _tell("sound", options.wav, report_files.write_wavs(options.run, recording, judging, options.wav))
+    for kind, folder in _tables(options):
+        if folder is not None:
+            told = report_files.write_tables(options.run, recording, judging, folder, kind)
+            _tell(kind, folder, told)
     if options.open and page is not None:
         _open(page)
     return ExitCode.PASS
 
 
-def _tell(what: str, path: Path) -> None:
+def _tables(options: ReportOptions) -> Iterator[tuple[Literal["csv", "parquet"], Path | None]]:
+    yield "csv", options.csv
+    yield "parquet", options.parquet
+
+
+def _tell(what: str, path: Path, more: str = "") -> None:
     from cotenant.cli import output
 
-    output.tell(f"{what:<7}{path}")
+    output.tell(f"{what:<6} {path}{': ' if more else ''}{more}")
 
 
 def _open(page: Path) -> None:

@@ -105,6 +105,7 @@ def run(options: RunOptions) -> int:
 
 def _judge(recorded: "Recorded", options: RunOptions) -> int:
     from cotenant.cli import output
+    from cotenant.cli.page_file import write_page_of_run
     from cotenant.run_dir.reader import read
     from cotenant.run_dir.summary_file import write_summary
     from cotenant.verdict.summary import exit_code, judge, to_json
@@ -118,4 +119,5 @@ def _judge(recorded: "Recorded", options: RunOptions) -> int:
     output.tell(f"run    {recorded.run_dir}")
     if options.json:
         output.print_summary_json(summary)
+    write_page_of_run(recorded.run_dir, recording, summary, options.judging)
     return exit_code(summary, options.judging.inconclusive)

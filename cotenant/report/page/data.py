@@ -8,6 +8,7 @@ from cotenant.playback.lipsync import ACCEPT_NS, DETECT_NS
 from cotenant.playback.options import CLEAN_STALL_NS
 from cotenant.records import Recording
 from cotenant.report import console
+from cotenant.report.notes import notes
 from cotenant.report.page.activity import activity_of
 from cotenant.report.page.base import Base, read_base
 from cotenant.report.page.services import faces, llm
@@ -76,12 +77,12 @@ def run_part(base: Base, summary: Entry) -> dict[str, Any]:
 def console_part(summary: Entry, manifest: Entry) -> dict[str, Any]:
     """What the terminal prints, in pieces."""
     word, sentence = console.verdict_line(summary)
-    heading, notes, why, mend = console_texts(summary, manifest)
+    heading, noted, why, mend = console_texts(summary, manifest)
     return {
         "heading": heading,
         "why": why,
         "mend": mend,
-        "notes": notes,
+        "notes": noted,
         "verdict_word": word,
         "verdict_sentence": sentence,
     }
@@ -90,7 +91,7 @@ def console_part(summary: Entry, manifest: Entry) -> dict[str, Any]:
 def console_texts(summary: Entry, manifest: Entry) -> tuple[str, list[str], list[str], list[str]]:
     """Heading, notes, why and mend as the terminal has them."""
     heading = console._heading(summary, manifest)
-    return heading, console._notes(summary), why_lines(summary), console._mend(summary)
+    return heading, notes(summary), why_lines(summary), console._mend(summary)
 
 
 def _mapping(place: Entry, name: str) -> Entry:
