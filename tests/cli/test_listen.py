@@ -14,6 +14,7 @@ import soundfile
 
 from cotenant.cli.app import make_app
 from tests.report.sounds import write_voice_run
+from tests.verdict.recordings import S
 
 # Listeners 0 and 1 in turn. The second voice stalls for 50 ms, the third for 200 ms.
 VOICES = [
@@ -122,14 +123,9 @@ def test_the_player_can_be_another_one(run_dir: Path, tmp_path: Path) -> None:
     assert length("--lookahead", "100ms", "--start", "delay") == 4800 + 2400
 
 
-def test_worst_is_the_one_with_the_least_headroom(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from cotenant.run_dir.writer import RunWriter
-
-    writer = RunWriter(run_dir, "conductor")
-    for edge, t in (("start", 0), ("end", 60 * 10**9)):
-        writer.append("marks", t=t, what="measure", name="alone", edge=edge)
-    writer.close()
-    assert listen(run_dir, "worst", "--lookahead", "0ms", "--wav", run_dir.parent / "w.wav") == 0
+def test_worst_is_the_one_with_the_least_headroom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_voice_run(tmp_path / "run", VOICES, window=(0, 60 * S))
+    assert listen(tmp_path / "run", "worst", "--lookahead", "0ms", "--wav", tmp_path / "w.wav") == 0
     assert "alone/0/1 (stream 1000003)" in capsys.readouterr().err
 
 

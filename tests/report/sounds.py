@@ -32,14 +32,17 @@ def write_voice_run(
     end: str | None = "eos",
     audio_limit_bytes: int | None = 500_000_000,
     stage: str = "alone",
+    window: tuple[int, int] | None = None,
 ) -> list[bytes]:
     """Voice v: its chunks as (arrival in ms after it is due, samples); due at second 10 v. `end` None: the
-    writer was killed. Returns the audio of each."""
+    writer was killed. `window`: what was measured. Returns the audio of each."""
     manifest.write(
         path,
         {"schema": 1, "tool": "cotenant", "run_id": "r", "status": "complete", "scenario": dict(SCENARIO)},
     )
     writer = RunWriter(path, "listeners", audio_limit_bytes)
+    for edge, t in zip(("start", "end"), window or (), strict=False):
+        writer.append("marks", t=t, what="measure", name=stage, edge=edge)
     audio = []
     for number, chunks in enumerate(voices):
         due_ns = 1_000 * MS + number * 10_000 * MS
