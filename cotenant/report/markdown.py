@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cotenant.report.gate_words import number_of, number_text, sentence, title
+from cotenant.report.notes import notes
 from cotenant.report.table import COLUMNS, verdict_word
 from cotenant.report.text import run_word, safe
 from cotenant.units import format_ms
@@ -48,6 +49,12 @@ def render(summary: Mapping[str, Any]) -> str:
     shown = text.table(("stage", "gate", "found", "verdict"), rows)
     _left_out(text, len(gates) - shown, "gates")
     text.close("</details>\n")
+    if told := notes(summary):
+        text.close(f"\n<details><summary>{len(told)} notes</summary>\n\n")
+        shown = sum(text.add(f"- {escape(note, _TEXT_LENGTH)}\n") for note in told)
+        text.close("\n")
+        _left_out(text, len(told) - shown, "notes")
+        text.close("</details>\n")
     return text.text()
 
 

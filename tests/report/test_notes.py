@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant.records import Recording
+from cotenant.report import markdown
 from cotenant.report.console import render
 from cotenant.report.gpu import gpu_lines
 from cotenant.report.notes import MOST, notes, stages_named
@@ -143,3 +144,12 @@ def test_an_observer_that_was_switched_off_is_said_to_be() -> None:
     assert why["canary_ms.p99"] == "switched off in the scenario (observe.canary)"
     assert why["gpu.sm_percent.mean"] == "switched off in the scenario (observe.gpu)"
     assert why["host_canary_ms.p99"] == "the host observer is switched off in the scenario (observe.host)"
+
+
+def test_markdown_has_the_notes_as_plain_text() -> None:
+    summary = _summary(all_together=[caveat("x", "<b>*bold*</b> @everyone", "mend it")])
+    text = markdown.render(summary)
+    assert "notes</summary>" in text
+    line = next(line for line in text.splitlines() if "everyone" in line)
+    assert line.startswith("- all-together: &lt;b&gt;&#42;bold")
+    assert line.endswith("; mend it")
