@@ -14,21 +14,25 @@ from cotenant.units import NS_PER_MS
 from cotenant.verdict.causes_blame import (
     ALONE,
     UNATTRIBUTED,
+    VOICE,
     WHOLE,
     Blame,
+    blame_faces,
     blame_voices,
     rtf_of,
     was_beside,
 )
 from cotenant.verdict.causes_evidence import evidence_of
+from cotenant.verdict.causes_faces import slow_alone, usual_alone
 from cotenant.verdict.causes_ratio import RiskRatio
 from cotenant.verdict.causes_slow import Slower, added_by, costs_alone
+from cotenant.verdict.causes_stalls import Stall, stalls
 from cotenant.verdict.causes_text import (
-    HAPPENED,
     as_often_text,
     beside_text,
     count_text,
     slow_text,
+    times,
 )
 from cotenant.verdict.causes_veto import NO_HOST, NO_TIMING
 from cotenant.verdict.causes_work import Work
@@ -39,6 +43,7 @@ from cotenant.verdict.stages import StageFacts, a_a_ratios
 NO_STALL: Final = "no stall"
 NO_VOICE: Final = "no voice in this stage"
 WITHIN: Final = "it was at work in all of this stage"
+VOICE_TEXT: Final = "{} waited for the voice: its sound came late or stood still"
 VETO_TEXT: Final = {
     "own_load": "{} began while our own load process stood still (up to {:.0f} ms)",
     "host": "{} began while the host itself stood still or was starved (a sleeper woke up to {:.0f} ms late)",
@@ -70,7 +75,8 @@ def blames_of(run: Run, found: StageFacts) -> list[Blame]:
     """The stalls of a stage's voices and the freezes of its faces; empty where there are none."""
     ratio = a_a_ratios(run.again).get("rtf_p95")
     voices = blame_voices(run.facts, found, ratio, run.withheld)
-    return [blame for blame in (voices,) if blame is not None]
+    faces = blame_faces(run.facts, found)
+    return [blame for blame in (voices, faces) if blame is not None]
 
 
 def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
@@ -82,7 +88,11 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
             longest = float(np.nanmax(np.append(delays[chosen], 0.0))) / NS_PER_MS
             text = VETO_TEXT[word].format(count_text(blame.of, int(chosen.sum()), len(chosen)), longest)
             entries.append(_entry(run, found, blame, word, None, chosen, text))
-    free = ~np.isin(blame.word, ("own_load", "host")) & (blame.vetoes.word == "")
+    if (chosen := blame.word == VOICE).any():
+        follows = [load.follows for load in run.facts.plan.of_kind(found.plan, "faces")]
+        text = VOICE_TEXT.format(count_text(blame.of, int(chosen.sum()), len(chosen)))
+        entries.append(_entry(run, found, blame, VOICE, follows[0], chosen, text))
+    free = ~np.isin(blame.word, ("own_load", "host", VOICE)) & (blame.vetoes.word == "")
     for name in blame.named:
         one = next(one for one in blame.beside if one.work.name == name)
         chosen = was_beside(blame.events, one) & free
@@ -105,6 +115,15 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
 def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) -> dict[str, Any]:
     """The co-tenants against the baseline; or the voice that is too slow by itself."""
     facts, added = run.facts, added_by(run.facts, found)
+    if blame.of == "face":
+        rates = {load.name: slow_alone(facts, load.name) for load in facts.plan.of_kind(found.plan, "faces")}
+        load, rate = next((load, rate) for load, rate in rates.items() if rate is not None)
+        tenant = facts.plan.scenario.load[load].tenant
+        text = (
+            f"{tenant} draws {rate:.0f} of {facts.plan.loads[load].fps} frames a second with nothing beside "
+            "it (solo window)"
+        )
+        return _entry(run, found, blame, ALONE, tenant, chosen, text)
     if word == ALONE or isinstance(blame.slow, str):
         voices = facts.plan.of_kind(found.plan, "voices")
         tenant = facts.plan.scenario.load[voices[0].name].tenant
@@ -143,12 +162,15 @@ def _kind_of(blame: Blame, load: str) -> str:
 
 
 def _left(run: Run, found: StageFacts, blame: Blame, chosen: Bools) -> dict[str, Any]:
-    count = count_text(blame.of, int(chosen.sum()), len(chosen))
+    count = count_text(blame.of, int(chosen.sum()), len(chosen)).replace("all ", "any of the ")
     unknown = chosen & (blame.vetoes.word == "unknown")
     reasons = []
     if unknown.any():
         reasons.append(NO_HOST if np.isnan(blame.vetoes.host_ns[unknown]).any() else NO_TIMING)
-    text = f"of {count} the recording tells no cause" + (f": {reasons[0]}" if reasons else "")
+    text = f"no cause is found for {count}" + (f": {reasons[0]}" if reasons else "")
+    if blame.of == "face" and (solo := usual_alone(run.facts, found.plan)):
+        ratio_to_solo = blame.units.usual_ns / solo
+        text += f"; frames take {times(ratio_to_solo)} times as long to draw as in the solo window"
     entry = _entry(run, found, blame, UNATTRIBUTED, None, chosen, text)
     for one in blame.beside:
         ratio = blame.ratios.get(one.work.name)
@@ -205,4 +227,4 @@ def _control_share(blame: Blame, beside: Bools) -> float | None:
     return float(beside[in_time].mean()) if in_time.any() else None
 
 
-__all__ = ["HAPPENED", "NO_STALL", "Run", "blames_of", "causes_of"]
+__all__ = ["NO_STALL", "Run", "Stall", "blames_of", "causes_of", "stalls"]

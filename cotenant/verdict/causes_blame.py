@@ -1,12 +1,13 @@
 """Which co-tenant each stall of a stage is blamed on: a claim only where the recording carries it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from cotenant.units import NS_PER_S
+from cotenant.verdict.causes_faces import face_units, slow_alone
 from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
 from cotenant.verdict.causes_slow import Slower, added_by, slower
 from cotenant.verdict.causes_units import Events, Units, voice_units
@@ -19,6 +20,7 @@ from cotenant.verdict.stages import StageFacts
 UNATTRIBUTED: Final = "unattributed"
 WHOLE: Final = "co_tenancy"
 ALONE: Final = "service_slow"
+VOICE: Final = "voice_late"
 _BLOCK_NS: Final = 10 * NS_PER_S
 MADE: Final = {"voice": "chunk", "face": "frame"}
 Of = Literal["voice", "face"]
@@ -76,6 +78,39 @@ def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withh
         ratios=ratios,
         named=named,
         slow=slow,
+    )
+
+
+def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
+    """None where no face froze. The baseline has no face: what is always there is blamed on no tenant."""
+    stage = found.plan
+    if stage.name not in facts.faces.clips:
+        return None
+    units, events, waited = face_units(facts, stage.name)
+    if not len(events.unit):
+        return None
+    vetoes = vetoes_of(facts, facts.faces.streams[stage.name], "frames", units, events)
+    works = [work for work in works_of(facts, stage) if work.what != "face"]
+    beside = tuple(besides(facts, stage, units, works))
+    # Frames whose sound came late are late because of that.
+    stall = units.stall_ns.copy()
+    stall[events.unit[waited & (events.unit >= 0)]] = 0
+    ratios, named = compare("face", replace(units, stall_ns=stall), beside)
+    word = words_of(events, vetoes, beside, named)
+    loads = [load.name for load in facts.plan.of_kind(stage, "faces")]
+    if any(slow_alone(facts, load) is not None for load in loads):
+        word[(vetoes.word == "") & (word == UNATTRIBUTED)] = ALONE
+    word[waited & (vetoes.word != "own_load")] = VOICE
+    return Blame(
+        of="face",
+        units=units,
+        events=events,
+        vetoes=vetoes,
+        word=word,
+        beside=beside,
+        ratios=ratios,
+        named=named,
+        slow="a solo window is too short for an interval",
     )
 
 

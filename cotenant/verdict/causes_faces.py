@@ -1,0 +1,89 @@
+"""The frames of a stage's faces as units, its freezes as events, and what a freeze says of the voice."""
+
+import numpy as np
+
+from cotenant.playback.blocks import in_order
+from cotenant.playback.face_fleet import FaceFleet
+from cotenant.playback.freezes import freezes_of
+from cotenant.records import SOLO_PREFIX
+from cotenant.units import NS_PER_S
+from cotenant.verdict import columns
+from cotenant.verdict.causes_units import Events, Units, units_of
+from cotenant.verdict.columns import NULL, Bools, Ints
+from cotenant.verdict.facts import Facts
+from cotenant.verdict.plan import StagePlan
+
+# A head that draws less than this share of its frames in time, with nothing beside it, is too slow itself.
+FAST_ENOUGH = 0.9
+
+
+def face_units(facts: Facts, stage: str) -> tuple[Units, Events, Bools]:
+    """The frames, the freezes by libwebrtc's rule, and which of those waited for the voice.
+
+    A freeze waited for the voice where no frame's arrival ended it (the picture was there, its sound was
+    not), or where the head was handed the sound of the frame that ended it only after the freeze had begun.
+    """
+    clips, streams = facts.faces.clips[stage], facts.faces.streams[stage]
+    rows = columns.table(facts.recording, "frames")
+    order, offsets = columns.group(columns.ints(rows, "stream"), streams.stream)
+    arrival, handed = columns.ints(rows, "arrival")[order], columns.ints(rows, "audio_handed")[order]
+    there = arrival != NULL
+    before = np.concatenate(([0], np.cumsum(there))).astype(np.int64)
+    arrival, handed, _ = in_order(arrival[there], handed[there], before[offsets])
+    offsets = before[offsets]
+    events = _freezes(clips)
+    begin = np.where(clips.began, clips.pair_start_ns, np.iinfo(np.int64).max)
+    give_up = np.where(clips.began, clips.end_ns, 0)
+    units, events = units_of(arrival, offsets, begin, give_up, events)
+    return units, events, _waited(arrival, handed, offsets, events)
+
+
+def slow_alone(facts: Facts, load: str) -> float | None:
+    """Frames a second that a head draws in its solo window, where that is too few; else None."""
+    clips = facts.faces.clips.get(SOLO_PREFIX + load)
+    if clips is None or not len(clips.intervals_ns):
+        return None
+    seconds = clips.intervals_ns / NS_PER_S
+    rate = float(seconds.sum() / (seconds**2).sum())
+    return rate if rate < FAST_ENOUGH * facts.plan.loads[load].fps else None
+
+
+def usual_alone(facts: Facts, stage: StagePlan) -> int | None:
+    """How long the frames of the stage's faces usually take in their solo window, ns; None without one."""
+    for load in facts.plan.of_kind(stage, "faces"):
+        if SOLO_PREFIX + load.name in facts.faces.clips:
+            units, _, _ = face_units(facts, SOLO_PREFIX + load.name)
+            return units.usual_ns if len(units.start_ns) else None
+    return None
+
+
+def _freezes(clips: FaceFleet) -> Events:
+    """Those that `clips.freezes` counts, one by one."""
+    found: list[tuple[int, int, int, bool]] = []
+    for clip in np.flatnonzero(clips.freezes).tolist():
+        shown = clips.shown_ns[clips.shown_offsets[clip] : clips.shown_offsets[clip + 1]]
+        start = int(clips.pair_start_ns[clip])
+        found += [
+            (clip, freeze.start_ns, freeze.duration_ns, freeze.open)
+            for freeze in freezes_of(shown, int(clips.end_ns[clip]), start)
+        ]
+    table = np.array(found, dtype=np.int64).reshape(-1, 4)
+    return Events(
+        stream=table[:, 0],
+        start_ns=table[:, 1],
+        duration_ns=table[:, 2],
+        open=table[:, 3].astype(np.bool_),
+        unit=np.full(len(table), -1, dtype=np.int64),
+    )
+
+
+def _waited(arrival: Ints, handed: Ints, offsets: Ints, events: Events) -> Bools:
+    found = np.zeros(len(events.unit), dtype=np.bool_)
+    ends = events.start_ns + events.duration_ns
+    for event in np.flatnonzero(~events.open).tolist():
+        clip = events.stream[event]
+        mine = slice(int(offsets[clip]), int(offsets[clip + 1]))
+        low, high = np.searchsorted(arrival[mine], (ends[event], ends[event] + 1))
+        late = handed[mine][low:high]
+        found[event] = low == high or bool((late > events.start_ns[event]).any())
+    return found
