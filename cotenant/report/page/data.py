@@ -14,7 +14,7 @@ from cotenant.report.page.base import Base, read_base
 from cotenant.report.page.services import faces, llm
 from cotenant.report.page.timeline import timeline
 from cotenant.report.page.utterances import Extras, distributions, utterances
-from cotenant.report.page.what_if import what_if
+from cotenant.report.page.what_if import POSITIONS, what_if
 from cotenant.report.why import why_lines
 from cotenant.scenario.schema import Faces, Voices
 from cotenant.units import NS_PER_MS, NS_PER_S
@@ -26,9 +26,16 @@ Entry = Mapping[str, Any]
 
 
 def page_data(
-    recording: Recording, options: JudgeOptions, summary: Entry, base: Base, extras: Extras
+    recording: Recording,
+    options: JudgeOptions,
+    summary: Entry,
+    base: Base,
+    extras: Extras,
+    *,
+    positions: int = POSITIONS,
 ) -> dict[str, Any]:
-    """What the page shows. `summary` is the judged run, `base` the same run as read by `read_base`."""
+    """What the page shows. `summary` is the judged run, `base` the same run as read by `read_base`;
+    `positions`: at how many lookaheads it is judged."""
     activity = activity_of(base)
     voiced = any(stage.get("speech", {}).get("streams") for stage in summary["stages"])
     return {
@@ -37,7 +44,7 @@ def page_data(
         "run": run_part(base, summary),
         "console": console_part(summary, recording.manifest),
         "summary": summary,
-        "what_if": what_if(recording, options, summary) if voiced else None,
+        "what_if": what_if(recording, options, summary, positions) if voiced else None,
         "what_if_why": None if voiced else NO_VOICES,
         "timeline": timeline(base, activity),
         "utterances": utterances(base, activity, extras),

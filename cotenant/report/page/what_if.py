@@ -16,7 +16,9 @@ _STEP_NS: Final = 50 * NS_PER_MS
 Summary = Mapping[str, Any]
 
 
-def what_if(recording: Recording, options: JudgeOptions, summary: Summary) -> dict[str, Any]:
+def what_if(
+    recording: Recording, options: JudgeOptions, summary: Summary, positions: int = POSITIONS
+) -> dict[str, Any]:
     """Judges the run anew at every lookahead of the grid; at its own it says what `summary` says."""
     own_ns = round(summary["lookahead_ms"] * NS_PER_MS)
     mends = {
@@ -24,7 +26,7 @@ def what_if(recording: Recording, options: JudgeOptions, summary: Summary) -> di
         for stage in summary["stages"]
         if stage.get("mend") and stage["mend"].get("lookahead_ms") is not None
     }
-    grid = grid_ns(own_ns, mends.values())
+    grid = grid_ns(own_ns, mends.values(), positions)
     found: dict[str, Any] = {
         "lookahead_ms": [round(at / NS_PER_MS, 6) for at in grid],
         "own": grid.index(own_ns),
