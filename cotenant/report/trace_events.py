@@ -5,6 +5,7 @@ Times are written in microseconds with three decimals, so no nanosecond is lost.
 """
 
 import gzip
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 _LONGEST_TEXT: Final = 200
+_LINES_AT_ONCE: Final = 10_000
 Args = Mapping[str, Any]
 
 
@@ -24,8 +26,9 @@ class TraceEvents:
 
     def __init__(self) -> None:
         self._times: list[int] = []
-        self._events: list[dict[str, Any]] = []
-        self._metadata: list[dict[str, Any]] = []
+        # As JSON, still without its time: as dicts a trace of a long run would take gigabytes.
+        self._events: list[str] = []
+        self._metadata: list[str] = []
         # One row of numbers for both: to a reader, thread n of process n is the process's main thread.
         self._numbers = 0
 
@@ -78,18 +81,27 @@ class TraceEvents:
         """The file. The same events give the same bytes."""
         start_ns = min(self._times, default=0)
         order = np.argsort(np.array(self._times, dtype=np.int64), kind="stable").tolist()
-        lines = [_line(event) for event in self._metadata]
-        lines += [_line(_written(self._events[i], self._times[i] - start_ns)) for i in order]
         head = json.dumps({"displayTimeUnit": "ms", "otherData": {**other, "t0_ns": start_ns}})
-        text = head[:-1] + ', "traceEvents": [\n' + ",\n".join(lines) + "\n]}\n"
-        return gzip.compress(text.encode(), 6, mtime=0)
+        sink = io.BytesIO()
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=sink, mtime=0) as file:
+            file.write((head[:-1] + ', "traceEvents": [\n' + ",\n".join(self._metadata)).encode())
+            between = ",\n" if self._metadata else ""
+            for at in range(0, len(order), _LINES_AT_ONCE):
+                lines = [
+                    f'{self._events[i][:-1]},"ts":{microseconds(self._times[i] - start_ns)}}}'
+                    for i in order[at : at + _LINES_AT_ONCE]
+                ]
+                file.write((between + ",\n".join(lines)).encode())
+                between = ",\n"
+            file.write(b"\n]}\n")
+        return sink.getvalue()
 
     def _about(self, what: str, pid: int, tid: int, **args: Any) -> None:
-        self._metadata.append({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args})
+        self._metadata.append(_json({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args}))
 
     def _add(self, t_ns: int, **event: Any) -> None:
         self._times.append(t_ns)
-        self._events.append(event)
+        self._events.append(_json(_written(event)))
 
 
 def lanes(spans: Iterable[tuple[int, int]]) -> list[int]:
@@ -115,8 +127,8 @@ def microseconds(value_ns: int) -> float:
     return value if int(value * 1000.0) == value_ns else (10 * value_ns + 1) / 10_000
 
 
-def _written(event: dict[str, Any], t_ns: int) -> dict[str, Any]:
-    event = {**event, "name": _text(event["name"]), "ts": microseconds(t_ns)}
+def _written(event: dict[str, Any]) -> dict[str, Any]:
+    event["name"] = _text(event["name"])
     if "dur" in event:
         event["dur"] = microseconds(event["dur"])
     if event["ph"] in "Xi":
@@ -128,7 +140,7 @@ def _written(event: dict[str, Any], t_ns: int) -> dict[str, Any]:
     return event
 
 
-def _line(event: Args) -> str:
+def _json(event: Args) -> str:
     return json.dumps(event, separators=(",", ":"), allow_nan=False)
 
 

@@ -22,6 +22,7 @@ from cotenant.report.audio import (
     as_heard,
     sound_of,
     wav_bytes,
+    wav_files,
 )
 from cotenant.run_dir.reader import read, read_audio
 from cotenant.wire.pcm import media_ns
@@ -215,6 +216,51 @@ def test_a_voice_that_was_cut_off_ends_in_the_silence_in_which_it_was_given_up()
     assert len(heard) == 500
     assert heard[:200].all()
     assert not heard[200:].any()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    gaps=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), min_size=1, max_size=12),
+    lookahead=st.integers(0, 80),
+    after=st.sampled_from(["resume", "refill", "drop"]),
+    quantum=st.integers(1, 25),
+    resync=st.sampled_from([None, 0, 30]),
+)
+def test_with_the_blocks_of_a_device_or_a_resync_lengths_stay_exact(
+    gaps: list[tuple[int, int]], lookahead: int, after: Policy, quantum: int, resync: int | None
+) -> None:
+    arrivals = np.cumsum([gap for gap, _ in gaps]).tolist()
+    chunks = list(zip(arrivals, [count for _, count in gaps], strict=True))
+    how = PlayerOptions(
+        lookahead_ns=lookahead * MS,
+        after_underrun=after,
+        quantum_ns=quantum * MS,
+        resync_after_ns=None if resync is None else resync * MS,
+    )
+    playback = played(chunks, how, arrivals[-1], whole=True)
+    samples = samples_of(sum(count for _, count in chunks))
+    heard = as_heard(playback, samples.tobytes(), SLOW_HZ, "s16")
+    assert playback.stall_total_ns is not None
+    assert len(heard) * MS == playback.heard_ns + playback.stall_total_ns
+    assert np.count_nonzero(heard) * MS == playback.heard_ns
+    # What is heard is a part of what was said, in order.
+    said = iter(samples.tolist())
+    assert all(sample in said for sample in heard[heard != 0].tolist())
+
+
+def test_a_file_for_each_voice_named_by_its_number_alone(tmp_path: Path) -> None:
+    steady = [(100.0, 2400), (200.0, 2400)]
+    write_voice_run(tmp_path / "run", [steady, steady], audio_limit_bytes=9600, stage="../<b>")
+    recording = read(tmp_path / "run")
+    found = dict(
+        wav_files(recording, options(), lambda stream: read_audio(tmp_path / "run", recording, stream))
+    )
+    assert list(found) == ["stream-001000001.wav", "stream-001000002.wav"]
+    first, second = found.values()
+    assert isinstance(first, bytes)
+    assert soundfile.info(io.BytesIO(first)).frames == 4800
+    assert isinstance(second, NoSound)
+    assert second.why == NOT_KEPT
 
 
 def test_audio_that_is_not_as_long_as_its_chunks_is_refused() -> None:
