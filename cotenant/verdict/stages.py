@@ -83,7 +83,7 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
             plan, stage, errors, part.entry.get("llm", {}), len(facts.voice_rows[stage.name])
         ),
         caveats=[
-            *caveats(plan, stage, errors, facts.voices.reordered),
+            *caveats(facts.recording, plan, stage, errors, facts.voices.reordered),
             *measuring_caveats(facts.recording, plan, errors, windows),
             *engine_caveats(facts.recording, plan, stage, windows),
         ],

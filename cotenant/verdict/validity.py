@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+from cotenant.records import Recording
 from cotenant.units import NS_PER_MS, duration_text
 from cotenant.verdict.caveats import Caveat, caveat
+from cotenant.verdict.observed import told_by
 from cotenant.verdict.plan import Plan, StagePlan
 from cotenant.verdict.timing import LIMIT_NS, TimingError
 
@@ -69,8 +71,9 @@ def caveats(plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], reo
                 caveat("tenant-ended", f"the tenant {name} ended in this stage", f"see logs/{name}.log")
             )
         elif kind == "observer" and inside:
-            log = f"see logs/own/observer-{name}.log"
-            found.append(caveat("observer-ended", f"the observer {name} ended in this stage", log))
+            said = str(told_by(recording, name).get("said") or "")
+            text = f"the observer {name} ended in this stage" + (f" ({said})" if said else "")
+            found.append(caveat("observer-ended", text, f"see logs/own/observer-{name}.log"))
         elif kind in _FOLLOWING and name != stage.name and _follows(plan, stage, name):
             text = f"a tenant was still at work from {name} when this stage began"
             found.append(caveat("not-idle", text))

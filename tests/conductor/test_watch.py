@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from cotenant.conductor import watch
-from cotenant.conductor.context import Run
+from cotenant.conductor.context import Run, State
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario
 
@@ -68,3 +68,14 @@ def test_what_an_observer_told_is_kept_and_shown_once(tmp_path: Path) -> None:
     watch.note_observers(run, tell=False)
     assert notes == [("observers", {"gpu": refused})]
     assert lines == ["observer gpu: no libnvidia-ml; install it"]
+
+
+def test_an_observer_that_ends_is_marked_and_the_run_goes_on() -> None:
+    marks: list[tuple[str, str]] = []
+    run = cast(Run, SimpleNamespace(mark_now=lambda what, name: marks.append((what, name))))
+    state = State(stage="alone")
+    state.ended(run, "observer:gpu", "code 5")
+    assert (marks, state.stopped) == ([("fault", "observer:gpu")], None)
+    state.closing = True
+    state.ended(run, "observer:host", "code 0")
+    assert len(marks) == 1

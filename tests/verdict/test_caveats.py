@@ -161,8 +161,11 @@ def test_a_server_near_its_model_or_without_a_published_time_makes_none(told: An
 def test_an_observer_that_ended_is_a_caveat_of_that_stage() -> None:
     builder = good_run()
     builder.fault("observer:gpu", 100 * S)
-    summary = _summary(builder)
+    observers = {"gpu": {"ready": True, "notes": [], "said": "cannot write: disk full"}}
+    summary = _summary(builder, observers=observers)
     assert [_kinds(stage) for stage in summary["stages"]] == [[], ["observer-ended"]]
+    text = "the observer gpu ended in this stage (cannot write: disk full)"
+    assert summary["stages"][1]["caveats"][0]["text"] == text
     assert summary["validity"] == "valid"
 
 
