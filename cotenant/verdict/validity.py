@@ -52,7 +52,9 @@ def invalid_because(
     return found
 
 
-def caveats(plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], reordered: int) -> list[Caveat]:
+def caveats(
+    recording: Recording, plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], reordered: int
+) -> list[Caveat]:
     """What limits the figures of a stage without making them invalid."""
     found = []
     for load, error in errors.items():
