@@ -57,7 +57,7 @@ function baseLayout(more) {
  */
 function plotCard(parent, { id, title, note, height, build, table, click, keys }) {
   const box = el("div", { class: "plot", id: id + "-plot", style: `height:${height}px`, role: "group", tabindex: keys ? "0" : null, "aria-label": title + (keys ? ". Arrow keys move, plus and minus zoom, 0 shows all." : "") });
-  const card = el("figure", { class: "card", id }, el("figcaption", {}, el("b", {}, title), note && el("span", { class: "muted" }, " " + note)), box);
+  const card = el("figure", { class: "card", id }, el("figcaption", {}, el("b", {}, title), note && el("span", { class: "muted" }, " ", note)), box);
   const plot = { id, box, build, click, drawn: false };
   if (table) {
     const fold = el("details", { class: "astable" }, el("summary", {}, "As a table"));

@@ -99,7 +99,7 @@ const GATE_WORDS = {
 /** A gate's number with its unit, by what its path measures. */
 function gateNumber(metric, value, why) {
   if (!isNumber(value)) return msText(value, why);
-  if (/_ms(\.|$)/.test(metric)) return msUnit(value);
+  if (/_ms(\.|$)/.test(metric)) return msUnit(value, null, metric.includes("headroom"));
   if (/(_share|_ratio|skew_outside\.\w+|continuity\.\w+)$/.test(metric)) return shareText(value, value > 0 && value < 0.1 ? 1 : 0) + " %";
   return plainText(value);
 }

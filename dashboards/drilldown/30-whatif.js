@@ -14,9 +14,8 @@ function drawWhatIf() {
   const slider = el("input", { type: "range", id: "lookahead", min: 0, max: last, step: 1, value: plan.own, "aria-describedby": "lookahead-says" });
   const number = el("output", { for: "lookahead", class: "big", id: "lookahead-ms" });
   const own = el("button", { type: "button", class: "quiet", onclick: () => tryLookahead(plan.own) }, `The run's own: ${msUnit(plan.lookahead_ms[plan.own])}`);
-  const mends = (plan.mends || []).map((mend) => el("button", { type: "button", class: "quiet", onclick: () => tryLookahead(mend.index) }, `Mends ${mend.stage}: ${msUnit(plan.lookahead_ms[mend.index])}`));
   part.append(el("div", { class: "card control" },
-    el("div", { class: "row" }, el("label", { for: "lookahead", class: "label" }, "lookahead"), number, own, mends),
+    el("div", { class: "row" }, el("label", { for: "lookahead", class: "label" }, "lookahead"), number, own, mendButtons(plan)),
     slider, verdictStrips(plan),
     el("p", { id: "lookahead-says", class: "says" }),
     el("div", { class: "scroll", tabindex: "0", id: "lookahead-table" }),
@@ -27,6 +26,19 @@ function drawWhatIf() {
   plotCard(plots, { id: "whatif-clean", title: "Clean utterances", note: "band: one-sided 95 % bounds", height: 300, build: () => whatIfPlot("clean"), table: whatIfTable, click: (point) => tryLookahead(point.customdata) });
   plotCard(plots, { id: "whatif-playback", title: "Time to playback, p95", note: "the price of a lookahead", height: 300, build: () => whatIfPlot("playback"), table: whatIfTable, click: (point) => tryLookahead(point.customdata) });
   tryLookahead(plan.own, true);
+}
+
+/** The lookaheads that the verdict names: the stages that pass there, and those that other gates still fail. */
+function mendButtons(plan) {
+  const found = new Map();
+  for (const { stage, index } of plan.mends || []) {
+    const passes = at(plan.stages[stage], "verdict")[index] === "pass";
+    const key = index + (passes ? "p" : "f");
+    if (!found.has(key)) found.set(key, { index, passes, names: [] });
+    found.get(key).names.push(stage);
+  }
+  return [...found.values()].sort((a, b) => a.index - b.index).map(({ index, passes, names }) => el("button", { type: "button", class: "quiet", onclick: () => tryLookahead(index) },
+    `${msUnit(plan.lookahead_ms[index])} ${passes ? "mends" : "helps"} ${names.join(", ")}${passes ? "" : ", other gates still fail"}`));
 }
 
 /** The position nearest to so many milliseconds. */

@@ -35,8 +35,8 @@ function facesTable(names) {
 
 function clipsTable(clips) {
   const num = (head, unit) => ({ head, unit, num: true });
-  return plainTable([{ head: "stage" }, num("due", "m:ss"), num("listener"), num("mean fps"), num("freezes"), num("frozen", "ms"), num("first frame", "ms"), num("dropped"), num("skew p50", "ms"), num("skew p95", "ms")],
-    clips.map(([name, one]) => [named(name), clockText(one.due_s), plainText(one.listener, 0), plainText(one.fps_mean, 1), plainText(one.freezes, 0), msText(one.freeze_ms), msText(one.first_frame_ms), plainText(one.dropped, 0), msText(one.skew_p50_ms, null, true), msText(one.skew_p95_ms, null, true)]));
+  return plainTable([{ head: "stage" }, num("due", "m:ss"), num("listener"), num("mean fps"), num("freezes"), num("longest gap", "ms"), num("first frame", "ms"), num("dropped"), num("skew p50", "ms"), num("skew p95", "ms")],
+    clips.map(([name, one]) => [named(name), clockText(one.due_s), plainText(one.listener, 0), plainText(one.fps_mean, 1), plainText(one.freezes, 0), msText(at(one, "longest_ms")), msText(one.first_frame_ms), plainText(one.dropped, 0), msText(one.skew_p50_ms, null, true), msText(one.skew_p95_ms, null, true)]));
 }
 
 /** One line a stage over the run's time. */

@@ -1,0 +1,32 @@
+"""A tab of a real browser for each test, and pages that several tests look at."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.page.browser import Page, browser, chromium
+from tests.page.runs import page_of, write_run
+from tests.verdict.recordings import good_run
+
+
+@pytest.fixture
+def tab() -> Iterator[Page]:
+    """A tab that must not complain and must not ask for anything outside its file."""
+    if chromium() is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with browser() as page:
+        page.look()
+        yield page
+        page.evaluate("1")  # reads what the browser still had to say
+        assert page.complaints == []
+        outside = [url for url in page.asked if not url.startswith(("file:", "data:", "about:", "blob:"))]
+        assert outside == []
+
+
+@pytest.fixture(scope="session")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The run and the page of a baseline that is clean and a crowd in which every second utterance has one
+    chunk 1300 ms late."""
+    run = write_run(good_run(late_ms=1300.0, share=0.5), tmp_path_factory.mktemp("crowd") / "run")
+    return run, page_of(run)
