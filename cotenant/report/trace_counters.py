@@ -13,6 +13,8 @@ from cotenant.verdict.columns import NULL, Floats, Ints, Texts
 
 # A canary ticks some 200 times a second: with more points than this, the slowest of each tenth of a second.
 CANARY_POINTS: Final = 50_000
+# What an engine has now; its other figures are counts since the reading before.
+_GAUGES: Final = frozenset({"running", "waiting", "kv_cache_usage"})
 _BIN_NS: Final = 100 * NS_PER_MS
 _UNITS: Final = {"_percent": "percent", "_mhz": "MHz", "_mib_per_s": "MiB/s", "_w": "W", "_bytes": "bytes",
                  "_share": "share"}  # fmt: skip
@@ -34,9 +36,11 @@ def add_counters(events: TraceEvents, recording: Recording, run_pid: int, tenant
     metrics, values = columns.texts(engine, "metric"), columns.floats(engine, "value")
     for tenant, metric, rows in _series(names, metrics):
         unit = "tokens" if metric.endswith("tokens") else "value"
-        events.counter(
-            tenants.pid(tenant), f"engine {metric}", unit, times[rows].tolist(), values[rows].tolist()
-        )
+        at = times[rows]
+        if metric not in _GAUGES and len(at) > 1:
+            # A count since the reading before: shown over that time.
+            at = np.concatenate(([2 * at[0] - at[1]], at[:-1]))
+        events.counter(tenants.pid(tenant), f"engine {metric}", unit, at.tolist(), values[rows].tolist())
     _add_host(events, run_pid, columns.table(recording, "host"))
 
 

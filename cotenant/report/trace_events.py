@@ -15,6 +15,7 @@ import numpy as np
 _LONGEST_TEXT: Final = 200
 _LINES_AT_ONCE: Final = 10_000
 Args = Mapping[str, Any]
+_json: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class TraceEvents:
@@ -61,8 +62,11 @@ class TraceEvents:
 
     def flow(self, phase: str, number: int, pid: int, tid: int, t_ns: int) -> None:
         """An arrow's start (`s`), step (`t`) or end (`f`), bound to the slice that was added before."""
-        binding = {} if phase == "s" else {"bp": "e"}
-        self._add(t_ns, ph=phase, id=number, pid=pid, tid=tid, name="chunk", cat="flow", **binding)
+        binding = "" if phase == "s" else ',"bp":"e"'
+        self._times.append(t_ns)
+        self._events.append(
+            f'{{"ph":"{phase}","id":{number},"pid":{pid},"tid":{tid},"name":"chunk","cat":"flow"{binding}}}'
+        )
 
     def counter(
         self, pid: int, name: str, unit: str, times_ns: Sequence[int], values: Sequence[float]
@@ -70,10 +74,12 @@ class TraceEvents:
         """A curve, `nan` for no value; a value that repeats is written once, for it holds until the next.
         Returns how many were written."""
         before, written = None, 0
+        head = f'{{"ph":"C","pid":{pid},"tid":{pid},"name":{_json(_text(name))},"args":{{{_json(unit)}:'
         for t_ns, value in zip(times_ns, values, strict=True):
             if value == before or value != value or value in (float("inf"), float("-inf")):
                 continue
-            self._add(int(t_ns), ph="C", pid=pid, tid=pid, name=name, args={unit: value})
+            self._times.append(int(t_ns))
+            self._events.append(f"{head}{_json(float(value))}}}}}")
             before, written = value, written + 1
         return written
 
@@ -81,10 +87,11 @@ class TraceEvents:
         """The file. The same events give the same bytes."""
         start_ns = min(self._times, default=0)
         order = np.argsort(np.array(self._times, dtype=np.int64), kind="stable").tolist()
-        head = json.dumps({"displayTimeUnit": "ms", "otherData": {**other, "t0_ns": start_ns}})
+        told = {key: _text(value) if isinstance(value, str) else value for key, value in other.items()}
+        head = _json({"displayTimeUnit": "ms", "otherData": {**told, "t0_ns": start_ns}})
         sink = io.BytesIO()
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=sink, mtime=0) as file:
-            file.write((head[:-1] + ', "traceEvents": [\n' + ",\n".join(self._metadata)).encode())
+            file.write((head[:-1] + ',"traceEvents":[\n' + ",\n".join(self._metadata)).encode())
             between = ",\n" if self._metadata else ""
             for at in range(0, len(order), _LINES_AT_ONCE):
                 lines = [
@@ -140,9 +147,7 @@ def _written(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-def _json(event: Args) -> str:
-    return json.dumps(event, separators=(",", ":"), allow_nan=False)
-
-
 def _text(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
+    """At most a line of it, and what UTF-8 cannot hold written out."""
+    text = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
+    return text.encode(errors="backslashreplace").decode()

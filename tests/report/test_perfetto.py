@@ -157,6 +157,24 @@ def test_counters_have_units_and_gaps_are_shown(crowd: Recording) -> None:
     assert (gap["name"], gap["dur"], gap["args"]) == ("stale", 4 * S, {"metric": "dram_percent", "rows": 4})
 
 
+def test_what_an_engine_counted_is_shown_over_the_time_in_which_it_did() -> None:
+    builder = Builder()
+    for index in range(1, 5):
+        for metric in ("running", "prompt_tokens"):
+            builder.rows["engine"].append(
+                {"t": index * S, "tenant": "llm", "metric": metric, "value": float(index)}
+            )
+    data = trace(builder.build(), options())
+    t0 = json.loads(gzip.decompress(data))["otherData"]["t0_ns"]
+    shown: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    for event in events_of(data):
+        if event["ph"] == "C":
+            ((unit, value),) = event["args"].items()
+            shown[event["name"], unit].append(((event["ts"] + t0) // S, value))
+    assert shown["engine running", "value"] == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert shown["engine prompt_tokens", "tokens"] == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
 def table_of(events: list[Event]) -> sqlite3.Connection:
     """The slices as trace_processor lays them out, with its EXTRACT_ARG."""
     args: list[dict[str, Any]] = []
