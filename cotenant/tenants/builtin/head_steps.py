@@ -1,5 +1,6 @@
 """The talking head's forwards as its engine asks for them: launched anew, or recorded and replayed."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,11 +60,10 @@ class Steps:
         self.model, self.sizes = model, model.sizes
         self.device, self.picture_dtype = model.warp.volume.device, model.warp.volume.dtype
         self._side: torch.cuda.Stream | None = None
-        self._begun: torch.cuda.Event | None = None
+        self._pieces: deque[torch.cuda.Event] = deque()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # the weights are made in the main stream
             self._side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-            self._begun = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -104,21 +104,25 @@ class Steps:
         return Motion(run=run, piece=piece)
 
     def advance(self, motion: "Motion") -> None:
-        """Begins the next piece; `idle` says when it is done."""
+        """Begins the next piece; `under_way` and `wait` say when it is done."""
         with self.aside():
             motion.piece()
-            if self._begun is not None:
-                self._begun.record()
+            if self._side is not None:
+                done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+                done.record()
+                self._pieces.append(done)
 
     @property
-    def idle(self) -> bool:
-        """Whether the piece begun last is done."""
-        return self._begun is None or bool(self._begun.query())  # type: ignore[no-untyped-call]
+    def under_way(self) -> int:
+        """Pieces begun and not yet done."""
+        while self._pieces and self._pieces[0].query():  # type: ignore[no-untyped-call]
+            self._pieces.popleft()
+        return len(self._pieces)
 
     def wait(self) -> None:
-        """Returns when the piece begun last is done."""
-        if self._begun is not None:
-            self._begun.synchronize()
+        """Returns when the oldest piece that is under way is done."""
+        if self._pieces:
+            self._pieces.popleft().synchronize()
 
     def moved(self, motion: "Motion") -> tuple[Tensor, Tensor]:
         """A clip's motion (new, motion), and each frame's key points (new, key_points, 3) on the host."""
