@@ -183,7 +183,7 @@ def _described(heard: "AsHeard") -> str:
     seconds = playback.heard_ns / NS_PER_S
     stall = format_ms(ms_from_ns(playback.stall_total_ns or 0))
     return (
-        f"{seconds:.2f} s of speech at {heard.rate_hz} Hz, {playback.underruns} underruns, "
+        f"{seconds:.2f} s of speech at {heard.rate_hz} Hz, {_times('underrun', playback.underruns or 0)}, "
         f"{stall} of silence in it"
     )
 
@@ -193,6 +193,10 @@ def _counted(player: SoundCard, heard: "AsHeard") -> str:
         "" if player.played == len(heard.samples) else f"stopped at {player.played / heard.rate_hz:.2f} s; "
     )
     return (
-        f"{part}this sound card ran dry {player.underflows} times while playing; "
+        f"{part}this sound card ran dry {_times('time', player.underflows)} while playing; "
         f"the recording's own underruns: {heard.playback.underruns}"
     )
+
+
+def _times(what: str, count: int) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -29,7 +29,7 @@ _DTYPES: Final[dict[str, np.dtype[Any]]] = {"s16": np.dtype("<i2"), "f32": np.dt
 _SUBTYPES: Final = {"i": "PCM_16", "f": "FLOAT"}
 NEVER_BEGAN: Final = "nothing was played: it was given up before the player's buffer was full"
 NO_AUDIO: Final = "no audio arrived"
-NOT_KEPT: Final = "its audio was not kept (the limit of the run was reached, or its writer was killed)"
+NOT_KEPT: Final = "its audio is not in the run directory (over the run's limit, or its writer was killed)"
 NO_AUDIO_KEPT: Final = "no audio was kept in this run"
 
 
@@ -47,7 +47,7 @@ class AsHeard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoSound:
-    """Why a stream has no sound; a sentence's part, as in "its audio was not kept"."""
+    """Why a stream has no sound; a sentence's part, as in "no audio arrived"."""
 
     stream: int
     why: str

@@ -96,7 +96,7 @@ def test_the_card_gets_every_sample_and_its_own_faults_are_told_apart(
     # The card's last block is filled up with silence.
     assert heard.tolist() == written.tolist()
     told = capsys.readouterr().err
-    assert "alone/1/0 (stream 1000002): 0.20 s of speech at 24000 Hz, 1 underruns, 50 ms of silence" in told
+    assert "alone/1/0 (stream 1000002): 0.20 s of speech at 24000 Hz, 1 underrun, 50 ms of silence" in told
     assert "this sound card ran dry 3 times while playing; the recording's own underruns: 1" in told
 
 
@@ -206,7 +206,7 @@ def test_ctrl_c_stops_the_sound_and_tells_what_was_counted(
     monkeypatch.setattr("threading.Event.wait", interrupted)
     assert listen(run_dir, "1000001") == 130
     told = capsys.readouterr().err
-    assert "stopped at 0.04 s; this sound card ran dry 1 times" in told
+    assert "stopped at 0.04 s; this sound card ran dry 1 time " in told
     assert (card.closed, card.aborted) == (1, 1)
 
 
