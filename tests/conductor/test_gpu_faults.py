@@ -1,0 +1,91 @@
+"""A GPU that fails a tenant, at its start or in mid-run: what to do is said, and what was recorded stays."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conductor.harness import (
+    Ended,
+    free_port,
+    gate,
+    ran,
+    speech_server,
+    started,
+    voice_scenario,
+    with_llm,
+)
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+    "139.80 GiB of which 1.05 GiB is free."
+)
+PROFILING = (
+    "AssertionError: Error in memory profiling. Initial free memory 80.11 GiB, current free memory 84.5 GiB."
+)
+MPS = "CUDA error: the remote procedural call between the MPS server and the MPS client failed"
+
+
+def run(coroutine: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(coroutine, 120))
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (OOM, "llm: the GPU's memory is full (1.05 GiB of 139.80 GiB free)"),
+        (PROFILING, "llm: memory became free while it measured its own (80.11 GiB before, 84.5 after)"),
+        ("api_server.py: error: unrecognized arguments: --no-such-flag", "does not know the arguments"),
+    ],
+)
+def test_a_tenant_that_the_gpu_fails_at_its_start(tmp_path: Path, said: str, words: str) -> None:
+    async def main() -> None:
+        async with speech_server() as server:
+            scenario = with_llm(voice_scenario(server.url), free_port())
+            scenario["tenants"]["llm"]["command"] = ["sh", "-c", f'echo "{said}" >&2; exit 1']
+            ended = await ran(tmp_path, scenario)
+        assert ended.code == 5
+        assert words in ended.err
+        assert ended.manifest["status"] == "failed"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("RuntimeError: CUDA error: unknown error", "the GPU, or its driver, has failed it"),
+        (
+            "NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.",
+            "the GPU, or its driver, has failed it",
+        ),
+        (OOM, "the GPU's memory is full"),
+        (MPS, "the MPS daemon or its server has ended"),
+    ],
+)
+def test_a_tenant_that_the_gpu_fails_in_mid_run(tmp_path: Path, said: str, words: str) -> None:
+    async def main() -> None:
+        async with (
+            speech_server() as server,
+            started(tmp_path, with_llm(voice_scenario(server.url), free_port())) as command,
+        ):
+            await command.until_marked("measure", "beside")
+            assert command.run_dir is not None
+            with (command.run_dir / "logs" / "llm.log").open("a", encoding="utf-8") as log:
+                log.write(said + "\n")
+            command.find("cotenant.testing.idle_llm").kill()
+            ended = await command.end()
+        assert "the tenant 'llm' ended (SIGKILL) in beside" in ended.err
+        assert f"llm: {words}" in ended.err
+        await _judged(tmp_path, ended)
+
+    run(main())
+
+
+async def _judged(folder: Path, ended: Ended) -> None:
+    assert ended.manifest["status"] == "failed"
+    assert ended.run_dir is not None
+    assert ended.summary["stages"][0]["speech"]["streams"] > 0
+    again = await gate(folder, ended.run_dir, "--json")
+    assert again.code == ended.code == 4  # a load that was not delivered
