@@ -37,7 +37,8 @@ class Timing:
 class TimingError:
     """p99 of the errors of one load in one stage, ns; None where they are unknown (too many for a p99).
 
-    `p99_ns` is the larger of that of the arrivals and that of the sends.
+    `p99_ns` is the larger of that of the arrivals and that of the sends. `over_limit` counts the stamps whose
+    error is above LIMIT_NS or not known.
     """
 
     p99_ns: float | None
@@ -46,6 +47,13 @@ class TimingError:
     arrivals: int
     sends: int
     unknown_share: float
+    over_limit: int
+
+    @property
+    def spoils(self) -> bool:
+        """Whether it makes a stage INVALID. Of fewer than 100 stamps the p99 is the largest one: a single
+        stamp is no distribution, and leaves gates near their limit undecided all the same."""
+        return self.p99_ns is not None and self.p99_ns > LIMIT_NS and self.over_limit > 1
 
 
 def read_timing(recording: Recording, streams: Streams) -> Timing:
@@ -82,6 +90,7 @@ def error_of(timing: Timing, streams: Ints, sends: Ints) -> TimingError:
         arrivals=total,
         sends=len(sent),
         unknown_share=share,
+        over_limit=sum(int(np.count_nonzero(errors > LIMIT_NS)) for errors in (arrivals, sent)),
     )
 
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cotenant.verdict.summary import JudgeOptions, judge
+from cotenant.verdict.timing import Timing, error_of
 from tests.verdict.recordings import MS, Builder, S, good_run, steady
 
 POINT = JudgeOptions(decision="point")
@@ -32,6 +34,18 @@ def test_a_wide_clock_bracket_is_invalid() -> None:
     stages = _stages(builder)
     assert stages["alone"]["validity"] == "invalid"
     assert "voices: our own timing error is 11.0 ms" in stages["alone"]["invalid_because"][0]
+
+
+@pytest.mark.parametrize(("late", "validity"), [(1, "valid"), (2, "invalid")])
+def test_one_late_stamp_of_few_is_no_p99(late: int, validity: str) -> None:
+    few = np.full(54, 1e6)
+    few[:late] = 40e6
+    timing = Timing(
+        offsets=np.array([0, 54], dtype=np.int64), arrival_error_ns=few, send_error_ns=np.zeros(1)
+    )
+    error = error_of(timing, np.array([0]), np.array([0]))
+    assert error.p99_ns == 40e6  # of so few the p99 is the largest, and gates know of it
+    assert error.spoils == (validity == "invalid")
 
 
 def test_the_loop_lag_counts_for_stamps_of_the_read_only() -> None:
