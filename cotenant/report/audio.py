@@ -7,7 +7,7 @@ length is, to the sample, the audio that was heard plus round(stalls * rate).
 """
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -153,8 +153,20 @@ def wav_bytes(samples: Samples, rate_hz: int) -> bytes:
     return bytes(data)
 
 
+def wav_files(
+    recording: Recording, options: PlayerOptions, read_audio: Callable[[int], bytes | None]
+) -> Iterator[tuple[str, bytes | NoSound]]:
+    """(File name, WAV file, or why there is none) of each voice, warm-up and settling too.
+
+    Names hold numbers alone, whatever stages and loads are called: `utterances` tells which stream is which.
+    """
+    for row in voices(recording):
+        found = sound_of(recording, row["stream"], options, read_audio)
+        yield wav_name(row), found if isinstance(found, NoSound) else wav_bytes(found.samples, found.rate_hz)
+
+
 def wav_name(row: Mapping[str, Any]) -> str:
-    """The name of the WAV file of a row of `streams`: numbers alone, whatever its stage and load are called."""
+    """The name of the WAV file of a row of `streams`: numbers alone, whatever its stage is called."""
     return f"stream-{int(row['stream']):09d}.wav"
 
 

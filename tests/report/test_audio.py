@@ -21,9 +21,8 @@ from cotenant.report.audio import (
     NoSound,
     as_heard,
     sound_of,
-    voices,
     wav_bytes,
-    wav_name,
+    wav_files,
 )
 from cotenant.run_dir.reader import read, read_audio
 from cotenant.wire.pcm import media_ns
@@ -249,11 +248,19 @@ def test_with_the_blocks_of_a_device_or_a_resync_lengths_stay_exact(
     assert all(sample in said for sample in heard[heard != 0].tolist())
 
 
-def test_a_files_name_is_of_numbers_alone(tmp_path: Path) -> None:
+def test_a_file_for_each_voice_named_by_its_number_alone(tmp_path: Path) -> None:
     steady = [(100.0, 2400), (200.0, 2400)]
-    write_voice_run(tmp_path / "run", [steady, steady], stage="../<b>")
-    rows = voices(read(tmp_path / "run"))
-    assert [wav_name(row) for row in rows] == ["stream-001000001.wav", "stream-001000002.wav"]
+    write_voice_run(tmp_path / "run", [steady, steady], audio_limit_bytes=9600, stage="../<b>")
+    recording = read(tmp_path / "run")
+    found = dict(
+        wav_files(recording, options(), lambda stream: read_audio(tmp_path / "run", recording, stream))
+    )
+    assert list(found) == ["stream-001000001.wav", "stream-001000002.wav"]
+    first, second = found.values()
+    assert isinstance(first, bytes)
+    assert soundfile.info(io.BytesIO(first)).frames == 4800
+    assert isinstance(second, NoSound)
+    assert second.why == NOT_KEPT
 
 
 def test_audio_that_is_not_as_long_as_its_chunks_is_refused() -> None:
