@@ -15,6 +15,9 @@ def command(
         flags.Decision | None,
         typer.Option("--decision", help="Intervals, or values alone (what both runs decided by)."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Writes a page of the two runs.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Prints the comparison as JSON on stdout.")] = False,
 ) -> int:
     """Compares two recorded runs: exits 1 where B is worse, 3 where that could not be told."""
@@ -24,8 +27,14 @@ def command(
     from cotenant.verdict.compare_runs import compare_runs, exit_code
     from cotenant.verdict.summary import to_json
 
-    found = compare_runs(read(a), read(b), None if decision is None else decision.value)
+    runs = read(a), read(b)
+    found = compare_runs(*runs, None if decision is None else decision.value)
     output.tell(render(found).removesuffix("\n"))
+    if html is not None:
+        from cotenant.cli.page_file import write_compare_page
+
+        write_compare_page(found, runs, html)
+        output.tell(f"page   {html}")
     if json:
         output.print_bytes(to_json(found).encode(errors="backslashreplace"))
     return exit_code(found)

@@ -37,9 +37,7 @@ def write_page(
     from cotenant.report.page.utterances import Extras
 
     base = read_base(recording, options)
-    extras = Extras(
-        audio=_sounds(run_dir, recording, base), causes=_causes(base), texts=_texts(recording, base)
-    )
+    extras = Extras(audio=_sounds(run_dir, recording, base), texts=_texts(recording, base))
     data = page_data(recording, options, summary, base, extras)
     title = f"{data['console']['verdict_word']}: {data['run']['scenario']} on {data['run']['device']}"
     text = render(
@@ -49,6 +47,22 @@ def write_page(
         data=data,
     )
     write_whole(flag, to, text.encode("utf-8"))
+
+
+def write_compare_page(comparison: Mapping[str, Any], runs: "tuple[Recording, Recording]", to: Path) -> None:
+    """Writes the page of two compared runs. Raises UserError where the file cannot be written."""
+    from cotenant.report.page.base import read_base
+    from cotenant.report.page.compare import compare_data, fallback
+    from cotenant.report.page.html import render
+    from cotenant.verdict.options import JudgeOptions
+    from cotenant.verdict.summary import judge
+
+    options = JudgeOptions()
+    a, b = ((read_base(run, options), judge(run, options)) for run in runs)
+    data = compare_data(comparison, a, b)
+    title = f"{data['verdict_sentence'].split()[0]}: {comparison['a']['run_id']}, {comparison['b']['run_id']}"
+    text = render(read_template("compare.html"), title=title, fallback=fallback(data), data=data)
+    write_whole("--html", to, text.encode("utf-8"))
 
 
 def write_page_of_run(
@@ -137,10 +151,6 @@ def _sounds(run_dir: Path, recording: "Recording", base: "Base") -> dict[int, tu
         room -= len(wav)
         found[stream] = "data:audio/wav;base64," + base64.b64encode(wav).decode(), ""
     return found
-
-
-def _causes(base: "Base") -> dict[int, Sequence[Mapping[str, str]]]:
-    return {}
 
 
 def _texts(recording: "Recording", base: "Base") -> dict[str, Sequence[str]]:

@@ -21,19 +21,16 @@ def write_perfetto(recording: "Recording", judging: "JudgeOptions", path: Path) 
 
 def write_wavs(run_dir: Path, recording: "Recording", judging: "JudgeOptions", folder: Path) -> str:
     """Writes every voice that has sound as it was heard; says how many, and why the others have none."""
-    from cotenant.report.audio import NoSound, sound_of, voices, wav_bytes, wav_name
+    from cotenant.report.audio import NoSound, wav_files
     from cotenant.run_dir.reader import read_audio
 
     make_folder("--wav", folder)
     player, lacking, written = _player(recording, judging), dict[str, int](), 0
-    for row in voices(recording):
-        sound = sound_of(
-            recording, row["stream"], player, lambda stream: read_audio(run_dir, recording, stream)
-        )
-        if isinstance(sound, NoSound):
-            lacking[sound.why] = lacking.get(sound.why, 0) + 1
+    for name, found in wav_files(recording, player, lambda stream: read_audio(run_dir, recording, stream)):
+        if isinstance(found, NoSound):
+            lacking[found.why] = lacking.get(found.why, 0) + 1
             continue
-        write_whole("--wav", folder / wav_name(row), wav_bytes(sound.samples, sound.rate_hz))
+        write_whole("--wav", folder / name, found)
         written += 1
     return "; ".join([f"{written} voices", *(f"{count} without: {why}" for why, count in lacking.items())])
 

@@ -31,7 +31,7 @@ def render(comparison: Mapping[str, Any]) -> str:
             "",
             f"{same} metrics are the same within their intervals and the least difference that matters",
         ]
-    return "\n".join([*lines, "", _verdict(comparison)]) + "\n"
+    return "\n".join([*lines, "", verdict_line(comparison)]) + "\n"
 
 
 def _told(entry: Mapping[str, Any]) -> bool:
@@ -56,7 +56,8 @@ def _row(stage: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _verdict(comparison: Mapping[str, Any]) -> str:
+def verdict_line(comparison: Mapping[str, Any]) -> str:
+    """The verdict in one word and what it rests on."""
     pairs = sum(stage["pairs"] or 0 for stage in comparison["stages"])
     how = f"{pairs} utterances paired" if comparison["paired"] else "not paired"
     decided = "point estimates" if comparison["decision"] == "point" else "95 % intervals"

@@ -23,7 +23,7 @@ TEMPLATE = Template(
     files={"page.css": "body { color: black }", "page.js": "console.log(1)"},
     plotly="window.Plotly = {}",
 )
-NOTHING = Extras(audio={}, causes={}, texts={})
+NOTHING = Extras(audio={}, texts={})
 
 
 def data_of(

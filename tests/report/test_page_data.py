@@ -47,6 +47,8 @@ def test_an_utterance_has_its_chunks_its_underruns_and_what_ran_beside_it(data: 
     assert worst["play_start_ms"] + event["media_ms"] == pytest.approx(event["start_ms"])
     assert event["start_ms"] + event["duration_ms"] == pytest.approx(worst["arrival_ms"][10])
     assert worst["play_end_ms"] == pytest.approx(worst["play_start_ms"] + 3200 + worst["stall_ms"])
+    assert [cause["start_ms"] for cause in worst["causes"]] == [event["start_ms"]]
+    assert "the late chunk took" in worst["causes"][0]["text"]
     assert {one["kind"] for one in worst["overlaps"]} >= {"decode", "face"}
     assert all(one["start_ms"] < one["end_ms"] for one in worst["overlaps"])
 
@@ -190,7 +192,7 @@ def test_utterances_that_have_no_room_say_so_and_the_stalled_ones_go_first() -> 
     builder = good_run(utterances=6, late_ms=900.0, share=0.5)
     options = JudgeOptions()
     base = read_base(builder.build(), options)
-    found = utterances(base, activity_of(base), NOTHING, most_chunks=100)
+    found = utterances(base, activity_of(base), {}, NOTHING, most_chunks=100)
     stalled = [entry for entry in found if entry["underruns"]]
     assert [entry["detail"] for entry in stalled] == [True] * 6
     left_out = [entry for entry in found if not entry["detail"]]
@@ -206,13 +208,12 @@ def test_utterances_that_have_no_room_say_so_and_the_stalled_ones_go_first() -> 
     assert all(entry["detail_why"] is None for entry in found if entry["detail"])
 
 
-def test_sound_causes_and_texts_come_from_outside() -> None:
+def test_sound_and_texts_come_from_outside() -> None:
     builder = good_run(utterances=2, faces=False)
     texts = [f"text {number}" for number in range(20)]
     first = builder.rows["streams"][0]["stream"]
     extras = Extras(
         audio={first: ("data:audio/wav;base64,AAAA", ""), first + 1: (None, "its audio was not kept")},
-        causes={first: [{"what": "host", "text": "the host stood still"}]},
         texts={"voices": texts},
     )
     found = {entry["stream"]: entry for entry in data_of(builder.build(), extras)["utterances"]}
@@ -220,7 +221,6 @@ def test_sound_causes_and_texts_come_from_outside() -> None:
     assert found[first]["audio_why"] is None
     assert (found[first + 1]["audio"], found[first + 1]["audio_why"]) == (None, "its audio was not kept")
     assert found[first + 2]["audio_why"] == NO_AUDIO_ASKED.format(first + 2)
-    assert found[first]["causes"] == [{"what": "host", "text": "the host stood still"}]
     for entry in found.values():
         assert entry["text"] == texts[(entry["listener"] * 7 + entry["utterance"]) % 20]
 

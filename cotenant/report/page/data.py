@@ -11,9 +11,11 @@ from cotenant.report import console
 from cotenant.report.notes import notes
 from cotenant.report.page.activity import activity_of
 from cotenant.report.page.base import Base, read_base
+from cotenant.report.page.causes import causes_by_stream
+from cotenant.report.page.distributions import distributions
 from cotenant.report.page.services import faces, llm
 from cotenant.report.page.timeline import timeline
-from cotenant.report.page.utterances import Extras, distributions, utterances
+from cotenant.report.page.utterances import Extras, utterances
 from cotenant.report.page.what_if import POSITIONS, what_if
 from cotenant.report.why import why_lines
 from cotenant.scenario.schema import Faces, Voices
@@ -47,7 +49,7 @@ def page_data(
         "what_if": what_if(recording, options, summary, positions) if voiced else None,
         "what_if_why": None if voiced else NO_VOICES,
         "timeline": timeline(base, activity),
-        "utterances": utterances(base, activity, extras),
+        "utterances": utterances(base, activity, causes_by_stream(base, summary), extras),
         "faces": faces(base),
         "limits": {
             "skew_detect_ms": [limit / NS_PER_MS for limit in DETECT_NS],

@@ -13,7 +13,7 @@ Entry = Mapping[str, Any]
 
 def render(summary: Entry, console: Entry) -> str:
     """The sections as HTML; everything in them is escaped. `console`: as in the page's data."""
-    return "\n".join([_verdict(console), _stages(summary), _gates(summary)]) + "\n"
+    return "\n".join([_verdict(console), stages_table(summary, "stages", "Stages"), _gates(summary)]) + "\n"
 
 
 def _verdict(console: Entry) -> str:
@@ -30,18 +30,19 @@ def _verdict(console: Entry) -> str:
     )
 
 
-def _stages(summary: Entry) -> str:
+def stages_table(summary: Entry, name: str, caption: str) -> str:
+    """The table of stages as the terminal has it, every column."""
     heads = ["stage", *(column.heading for column in COLUMNS), "verdict"]
     rows = []
     for stage in summary["stages"]:
         word = verdict_word(stage)
-        cells = "".join(f"<td>{escape(column.cell(stage))}</td>" for column in COLUMNS)
+        cells = "".join(f'<td class="num">{escape(column.cell(stage))}</td>' for column in COLUMNS)
         kind = "invalid" if stage["validity"] == "invalid" else str(stage["verdict"])
         rows.append(
             f'<tr data-stage="{escape(stage["name"])}"><th scope="row">{escape(safe(stage["name"], 80))}</th>'
             f'{cells}<td class="verdict-{escape(kind)}">{escape(word)}</td></tr>'
         )
-    return _table("stages", "Stages", heads, rows)
+    return table(name, caption, heads, rows)
 
 
 def _gates(summary: Entry) -> str:
@@ -58,12 +59,13 @@ def _gates(summary: Entry) -> str:
             )
     if not rows:
         return '<section id="gates"><h2>Gates</h2><p>No gate was judged.</p></section>'
-    return _table("gates", "Gates", ["stage", "gate", "found", "verdict"], rows)
+    return table("gates", "Gates", ["stage", "gate", "found", "verdict"], rows)
 
 
-def _table(name: str, caption: str, heads: Sequence[str], rows: Sequence[str]) -> str:
+def table(name: str, caption: str, heads: Sequence[str], rows: Sequence[str]) -> str:
+    """A section with a table; `heads` and `caption` are text, `rows` is HTML."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     return (
-        f'<section id="{name}"><h2>{escape(caption)}</h2><div class="scroll"><table>'
+        f'<section id="{name}"><h2>{escape(caption)}</h2><div class="scroll"><table class="data">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
     )

@@ -10,7 +10,6 @@ from cotenant.playback.arrivals import PLUS_INF_NS
 from cotenant.report.page.activity import Activity, beside
 from cotenant.report.page.base import Base, ms, ms_list, numbers, rows
 from cotenant.scenario.schema import Voices
-from cotenant.units import NS_PER_MS
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL
 from cotenant.verdict.texts import measured_texts, text_numbers
@@ -24,11 +23,10 @@ _TOO_BIG: Final = "left out: the page would grow too big (the arrivals of {} utt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """What the page knows from elsewhere: by stream its sound (a data URI, or None and why) and its causes;
-    by load the measured texts."""
+    """What the page knows from elsewhere: by stream its sound (a data URI, or None and why), by load the
+    measured texts."""
 
     audio: Mapping[int, tuple[str | None, str]]
-    causes: Mapping[int, Sequence[Mapping[str, str]]]
     texts: Mapping[str, Sequence[str]]
 
 
@@ -44,7 +42,11 @@ class _Row:
 
 
 def utterances(
-    base: Base, activity: Activity, extras: Extras, most_chunks: int = MOST_CHUNKS
+    base: Base,
+    activity: Activity,
+    causes: Mapping[int, list[dict[str, Any]]],
+    extras: Extras,
+    most_chunks: int = MOST_CHUNKS,
 ) -> list[dict[str, Any]]:
     """By headroom, the worst first; ties by due."""
     listed = worst_first(base)
@@ -59,7 +61,7 @@ def utterances(
         entry = _entry(base, row, words)
         entry["text"] = numbered.get(row.voice)
         stream = entry["stream"]
-        entry["causes"] = [dict(cause) for cause in extras.causes.get(stream, ())]
+        entry["causes"] = causes.get(stream, [])
         entry["audio"], why = extras.audio.get(stream, (None, NO_AUDIO_ASKED.format(stream)))
         entry["audio_why"] = None if entry["audio"] else why
         kept = row.voice in detailed
@@ -209,49 +211,3 @@ def _overlaps(base: Base, activity: Activity, row: _Row, stream: int) -> list[di
         ends.append(int(played.end_ns[row.voice]))
     start = row.due_ns if sent is None else min(sent, row.due_ns)
     return beside(activity, stream, start, max(ends), row.due_ns)
-
-
-def distributions(base: Base) -> dict[str, Any]:
-    """For each metric and stage the values of its utterances, at most 512 quantiles of them."""
-    played = base.facts.voices.played
-    metrics: dict[str, dict[str, Any]] = {}
-    for metric in ("ttfa_ms", "playback_ms", "headroom_ms", "chunk_gap_max_ms", "stall_ms"):
-        metrics[metric] = {}
-        for stage in _paired_order(base):
-            own = base.own[stage]
-            if metric == "stall_ms":
-                total = played.stall_total_ns[own.rows]
-                heard = played.began[own.rows]
-                value = np.where(heard, np.minimum(total, PLUS_INF_NS) / NS_PER_MS, np.inf)
-            else:
-                value = own.values["time_to_playback_ms" if metric == "playback_ms" else metric]
-            metrics[metric][stage] = spread(value[~np.isnan(value)])
-    return metrics
-
-
-def _paired_order(base: Base) -> list[str]:
-    """The stages in order, the closing baseline right after the first."""
-    names = [stage.name for stage in base.stages if stage.name in base.own]
-    again = base.facts.plan.again
-    if again is not None and again.name in names and base.facts.plan.baseline is not None:
-        names.remove(again.name)
-        if base.facts.plan.baseline.name in names:
-            names.insert(names.index(base.facts.plan.baseline.name) + 1, again.name)
-    return names
-
-
-def spread(values: Any, most: int = 512) -> dict[str, Any]:
-    """Sorted values, or as many quantiles of them; infinities are counted apart."""
-    finite = np.sort(values[np.isfinite(values)])
-    shown = finite
-    if len(finite) > most:
-        places = np.minimum(((np.arange(most) + 0.5) / most * len(finite)).astype(np.int64), len(finite) - 1)
-        shown = finite[places]
-    return {
-        "values": numbers(shown, 2),
-        "n": len(finite),
-        "infinite": {
-            "plus": int(np.count_nonzero(values == np.inf)),
-            "minus": int(np.count_nonzero(values == -np.inf)),
-        },
-    }
