@@ -9,14 +9,18 @@ import numpy as np
 import torch
 
 from cotenant.tenants.builtin.runtime import Mode, Runtime
+from cotenant.tenants.builtin.shapes.lmdm import LmdmSizes
 from tests.bench.gpu_place import Place, Row, mean_ms
 
 
 def head_sizes(place: Place) -> Any:
     from cotenant.tenants.builtin.shapes import registry
 
-    sizes = registry.FACE["tiny" if place.small else "ditto"]
-    return dataclasses.replace(sizes, clip_chunks=2, host_hops=True) if place.small else sizes
+    if not place.small:
+        return registry.FACE["ditto"]
+    sizes = registry.FACE["tiny"]
+    motion = LmdmSizes(**{**dataclasses.asdict(sizes.motion), "steps": 50, "extra": 35})
+    return dataclasses.replace(sizes, clip_chunks=2, host_hops=True, motion=motion)
 
 
 def head(
@@ -111,7 +115,7 @@ def motions(place: Place, row: Row) -> None:
     row["published_clip_ms"], row["pieces"] = 62.0, sizes.motion.pieces
     for precision in ("float32", "tf32", "float16", "bfloat16"):
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-        half = precision in ("float16", "bfloat16") and place.gpu
+        half = precision in ("float16", "bfloat16")
         for mode in ("graphs", "eager"):
             try:
                 with weights(device, torch.float32):

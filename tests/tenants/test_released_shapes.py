@@ -141,6 +141,12 @@ def test_a_fitted_voice_takes_what_is_published(name: str) -> None:
     assert registry.SPEECH["tiny"].step_overhead_ns == 0
 
 
+def test_a_clip_that_was_measured_is_brought_to_what_is_published() -> None:
+    assert released._clip_lacks_ns(None) == 0
+    assert released._clip_lacks_ns(40.0) == 22_000_000
+    assert released._clip_lacks_ns(70.0) == 0
+
+
 def test_a_stand_in_is_optimistic_below_85_per_cent_of_what_is_published() -> None:
     told = published.published_frame_ms("qwen3-tts-0.6b", "graphs")
     assert told == 15.0
