@@ -1,5 +1,6 @@
 """`cotenant run`: the ladder of a scenario, from the tenants' start to the verdict."""
 
+import os
 import shlex
 import signal
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from cotenant.cli import options as flags
 from cotenant.verdict.options import JudgeOptions, scenario_overrides
 
 if TYPE_CHECKING:
+    from cotenant.conductor.feed import Feed
     from cotenant.conductor.run import Recorded
 
 
@@ -20,7 +22,7 @@ class RunOptions:
     """One run. `scenario` is a packaged name or a path, `overrides` are `path=value` texts, applied in order.
 
     The judging flags are in `overrides` too, so that the recorded player and the manifest are those that
-    judge.
+    judge. `mqtt` is the address of a broker that the run is published on.
     """
 
     scenario: str
@@ -29,6 +31,7 @@ class RunOptions:
     quick: bool
     judging: JudgeOptions
     json: bool
+    mqtt: str | None = None
 
 
 def command(
@@ -54,6 +57,15 @@ def command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measures half as long and decides by point estimates.")
     ] = False,
+    mqtt: Annotated[
+        str | None,
+        typer.Option(
+            "--mqtt",
+            metavar="URL",
+            help="Publishes the run as it goes on: mqtt://HOST[:PORT][/PREFIX], mqtts:// for TLS; user, "
+            "password and CA file in COTENANT_MQTT_USER, _PASSWORD, _CA.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Prints summary.json on stdout.")] = False,
 ) -> int:
     """Puts the services on one device, stage by stage, and says which stage breaks the playback."""
@@ -74,6 +86,7 @@ def command(
             quick=quick,
             judging=judging,
             json=json,
+            mqtt=mqtt,
         )
     )
 
@@ -88,24 +101,51 @@ def run(options: RunOptions) -> int:
     from cotenant.conductor.run import record
     from cotenant.live.progress import progress_for
 
+    feed = _feed(options.mqtt)
     scenario, device = prepare(options.scenario, options.overrides, quick=options.quick)
     console = output.stderr_console()
     if device.note:
         output.tell(device.note)
     # From here on an interruption is one of the run's, which stops what it started.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    recorded = record(scenario, device=device, out=options.out, make_progress=lambda: progress_for(console))
-    if recorded.exit_code is not None:
-        output.tell(
-            f"{recorded.why}; what was recorded stays: cotenant gate {shlex.quote(str(recorded.run_dir))}"
+    status = "failed"
+    try:
+        recorded = record(
+            scenario,
+            device=device,
+            out=options.out,
+            make_progress=lambda: progress_for(console),
+            on_begin=feed.begin if feed is not None else lambda _run: None,
         )
-        return recorded.exit_code
-    return _judge(recorded, options)
+        status = recorded.status
+        if recorded.exit_code is not None:
+            output.tell(
+                f"{recorded.why}; what was recorded stays: cotenant gate {shlex.quote(str(recorded.run_dir))}"
+            )
+            return recorded.exit_code
+        return _judge(recorded, options, feed)
+    finally:
+        if feed is not None:
+            feed.end(status)
 
 
-def _judge(recorded: "Recorded", options: RunOptions) -> int:
+def _feed(url: str | None) -> "Feed | None":
+    """What publishes the run, where that is asked for. Raises UserError for an address that cannot be."""
+    if url is None:
+        return None
+    from cotenant.cli import output
+    from cotenant.conductor.feed import Feed
+    from cotenant.live.broker import PASSWORD_ENV, broker_from
+
+    broker = broker_from(url, os.environ)
+    os.environ.pop(PASSWORD_ENV, None)  # no service under test inherits it
+    return Feed(broker, output.tell)
+
+
+def _judge(recorded: "Recorded", options: RunOptions, feed: "Feed | None") -> int:
     from cotenant.cli import output
     from cotenant.cli.page_file import write_page_of_run
+    from cotenant.report.text import run_word
     from cotenant.run_dir.reader import read
     from cotenant.run_dir.summary_file import write_summary
     from cotenant.verdict.summary import exit_code, judge, to_json
@@ -113,6 +153,9 @@ def _judge(recorded: "Recorded", options: RunOptions) -> int:
     recording = read(recorded.run_dir)
     summary = judge(recording, options.judging)
     write_summary(recorded.run_dir, to_json(summary))
+    code = exit_code(summary, options.judging.inconclusive)
+    if feed is not None:
+        feed.verdict(summary, run_word(summary), code)
     output.show_summary(summary, recording.manifest)
     if recorded.why is not None:
         output.tell(f"stopped: {recorded.why}")
@@ -120,4 +163,4 @@ def _judge(recorded: "Recorded", options: RunOptions) -> int:
     if options.json:
         output.print_summary_json(summary)
     write_page_of_run(recorded.run_dir, recording, summary, options.judging)
-    return exit_code(summary, options.judging.inconclusive)
+    return code

@@ -57,11 +57,12 @@ def record(
     device: preflight.Device,
     out: Path,
     make_progress: Callable[[], Progress],
+    on_begin: Callable[[Run], None] = lambda _run: None,
 ) -> Recorded:
     """Runs a resolved scenario and leaves a run directory in `out`, whatever happens.
 
-    Raises UserError and CouldNotRun; with the latter the run directory, where it was made, has the status
-    `failed`.
+    `on_begin` is called once that is there, before anything is started. Raises UserError and CouldNotRun;
+    with the latter the run directory, where it was made, has the status `failed`.
     """
     preflight.check_memory(scenario, available_bytes=preflight.available_memory_bytes())
     notes = [*sharing.device_notes(scenario, device), *sharing.check(scenario, device, os.environ)]
@@ -90,6 +91,7 @@ def record(
     )
     recorded = Recorded(run_dir=run_dir, status="failed", why="an error of cotenant's own")
     try:
+        on_begin(run)
         recorded = _climb_until_signal(run)
         writer.close()
     except CouldNotRun as error:

@@ -1,0 +1,188 @@
+"""What a run's tables say while they are written: stages, underruns and each load's figures, as messages."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cotenant.conductor.heard import HeardVoice
+from cotenant.conductor.tail import Tail
+from cotenant.playback.player import PlayerOptions
+from cotenant.records import WARM_STAGE
+from cotenant.units import NS_PER_MS
+
+_PHASES: Final = ("stage", "settle", "measure", "drain")
+_FIGURES: Final = ("streams", "open", "failed", "underruns", "tokens")
+
+Key = tuple[str, int]  # stage and round
+
+
+@dataclass(slots=True, kw_only=True)
+class _Window:
+    """One stage in one round; `end_ns` None while it is measured, later where it is extended."""
+
+    start_ns: int | None = None
+    end_ns: int | None = None
+    streams: dict[int, "_Stream"] = field(default_factory=dict)
+    tokens: dict[str, list[tuple[Any, Any]]] = field(default_factory=lambda: defaultdict(list))
+
+    def part(self, due_ns: int) -> str:
+        """`settle`, `measure` or `after`."""
+        if self.start_ns is None or due_ns < self.start_ns:
+            return "settle"
+        return "measure" if self.end_ns is None or due_ns < self.end_ns else "after"
+
+    def tokens_of(self, load: str) -> int:
+        """Those that arrived while it was measured."""
+        if self.start_ns is None:
+            return 0
+        end_ns = np.iinfo(np.int64).max if self.end_ns is None else self.end_ns
+        pieces = self.tokens[load]
+        return int(sum(n[(t >= self.start_ns) & (t < end_ns)].sum() for t, n in pieces))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stream:
+    row: Mapping[str, Any]
+    voice: HeardVoice
+
+
+class Follower:
+    """Reads a run directory that others write, and `put`s what happened there (see cotenant.live.mqtt).
+
+    `wall`: monotonic ns -> UTC text. Not thread-safe; costs those who measure nothing but the processor.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        options: PlayerOptions,
+        *,
+        wall: Callable[[int], str],
+        put: Callable[[str, Mapping[str, Any]], None],
+    ) -> None:
+        self._options, self._wall, self._put = options, wall, put
+        self._tails = {name: Tail(run_dir, name) for name in ("streams", "chunks", "tokens", "marks")}
+        self._windows: dict[Key, _Window] = {}
+        self._rounds: dict[str, int] = {}
+        self._streams: dict[int, _Stream] = {}
+        self._early: dict[int, HeardVoice] = defaultdict(HeardVoice)
+        self._owner: dict[int, tuple[Key, str]] = {}
+        self._now: tuple[Key, str] | None = None
+        self.stage: Mapping[str, Any] | None = None
+
+    def look(self) -> None:
+        """Takes what was written since the last look. Raises OSError and ArrowException."""
+        # The marks last: they are then never older than what they are asked about.
+        batches = {name: tail.read() for name, tail in self._tails.items()}
+        stages = [self._mark(row) for batch in batches["marks"] for row in batch.to_pylist()]
+        self._chunks(batches["chunks"])
+        for batch in batches["streams"]:
+            for row in batch.to_pylist():
+                self._row(row)
+        self._tokens(batches["tokens"])
+        self._underruns()
+        for self.stage in filter(None, stages):
+            self._put("stage", self.stage)
+
+    def _mark(self, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What is to be told of a mark."""
+        what, name, edge = row["what"], row["name"], row["edge"]
+        if what not in _PHASES:
+            return None
+        if (what, edge) == ("stage", "start"):
+            self._rounds[name] = self._rounds.get(name, -1) + 1
+            self._windows[name, self._rounds[name]] = _Window()
+        key = (name, self._rounds.get(name, 0))
+        window = self._windows.setdefault(key, _Window())
+        if what == "measure":
+            if edge == "start":
+                window.start_ns = row["t"]
+            else:
+                window.end_ns = row["t"]
+        over = (what, edge) == ("stage", "end")
+        self._now = None if over else (key, what)
+        if over:
+            window.tokens.clear()
+        return {"name": name, "round": key[1], "phase": what, "edge": edge, "at": self._wall(row["t"])}
+
+    def _chunks(self, batches: list[pa.RecordBatch]) -> None:
+        for batch in batches:
+            columns = [batch[name].to_pylist() for name in ("stream", "seq", "arrival", "media")]
+            for stream, seq, arrival_ns, media_ns in zip(*columns, strict=True):
+                known = self._streams.get(stream)
+                voice = known.voice if known is not None else self._early[stream]
+                voice.add(seq, arrival_ns, media_ns or 0, self._options.quantum_ns)
+
+    def _row(self, row: Mapping[str, Any]) -> None:
+        """A stream that was sent, or has ended; what is warmed up with is no one's listening."""
+        number, key = row["stream"], (row["stage"], row["round"] or 0)
+        voice = self._early.pop(number, None)
+        if row["stage"] == WARM_STAGE:
+            return
+        known = self._streams.get(number)
+        if known is None:
+            known = _Stream(row=row, voice=voice or HeardVoice())
+            self._streams[number] = known
+            self._windows.setdefault(key, _Window()).streams[number] = known
+            self._owner[number] = (key, row["load"])
+        known.row = row
+        if row["end"] is not None and row["done"] is not None:
+            known.voice.end(row["done"], whole=row["end"] == "eos")
+
+    def _tokens(self, batches: list[pa.RecordBatch]) -> None:
+        for batch in batches:
+            streams, counts = batch["stream"].to_numpy(), batch["tokens"].to_numpy()
+            arrival = batch["arrival"].to_numpy()
+            for stream in np.unique(streams).tolist():
+                owner = self._owner.get(stream)
+                if owner is not None:
+                    mine = streams == stream
+                    self._windows[owner[0]].tokens[owner[1]].append((arrival[mine], counts[mine]))
+
+    def _underruns(self) -> None:
+        fresh = []
+        for number, stream in list(self._streams.items()):
+            fresh += [(event, stream.row) for event in stream.voice.fresh(self._options)]
+            if stream.row["end"] is not None:
+                del self._streams[number]
+        for event, row in sorted(fresh, key=lambda one: one[0].start_ns):
+            key = (row["stage"], row["round"] or 0)
+            told = {name: row[name] for name in ("load", "tenant", "listener", "utterance", "stream")}
+            self._put(
+                "underrun",
+                {
+                    "stage": key[0],
+                    "round": key[1],
+                    "window": self._windows[key].part(row["due"]),
+                    **told,
+                    "at": self._wall(event.start_ns),
+                    "media_ms": round(event.media_ns / NS_PER_MS, 3),
+                    "duration_ms": round(event.duration_ns / NS_PER_MS, 3),
+                },
+            )
+
+    def metrics(self) -> None:
+        """Puts the figures of the stage that goes on; nothing between two."""
+        if self._now is None:
+            return
+        (name, round_), phase = self._now
+        window = self._windows[name, round_]
+        loads: dict[str, dict[str, Any]] = {}
+        for stream in window.streams.values():
+            row = stream.row
+            figures = loads.setdefault(row["load"], {"kind": row["kind"], **dict.fromkeys(_FIGURES, 0)})
+            if row["end"] is None:
+                figures["open"] += 1
+            if window.part(row["due"]) == "measure":
+                figures["streams"] += row["end"] is not None
+                figures["failed"] += row["end"] not in (None, "eos")
+                figures["underruns"] += stream.voice.told
+        for load, figures in loads.items():
+            figures["tokens"] = window.tokens_of(load)
+        total = {name: sum(figures[name] for figures in loads.values()) for name in _FIGURES}
+        self._put("metrics", {"stage": name, "round": round_, "phase": phase, "loads": loads, "total": total})
