@@ -13,7 +13,6 @@ from cotenant.tenants.builtin.runtime import Runtime, before_torch
 before_torch()
 
 import numpy as np  # noqa: E402
-import torch  # noqa: E402
 
 from cotenant.tenants.builtin import head_steps, llm, talking_head, tts, tts_steps  # noqa: E402
 from cotenant.tenants.builtin.packets import PacketPolicy  # noqa: E402
@@ -105,8 +104,7 @@ def without(name: str) -> Callable[[tts_steps.TtsModel], None]:
 
 
 def no_motion(model: head_steps.HeadModel) -> None:
-    still = torch.zeros(5, tiny.HEAD.motion.motion)
-    model.motion.forward = lambda features, shown: still  # type: ignore[method-assign]
+    model.motion.piece = lambda run: None  # type: ignore[method-assign]
 
 
 def main() -> None:
