@@ -3,6 +3,8 @@
 
 const PLOTS = [];
 const PLOT_CONFIG = { displaylogo: false, responsive: true, scrollZoom: false, showTips: false, doubleClick: "reset", modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "toImage"], locale: "en" };
+const LINE_INKS = ["fg", "line-1", "line-2", "line-3", "line-4"];
+const DASH_STEPS = { solid: "none", dash: "9 6", dot: "2.5 3", dashdot: "9 4 2.5 4", longdash: "14 5" };
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 
 /** Plotly reads a little HTML in its texts: here it never sees any. */
@@ -22,17 +24,34 @@ function ink() {
   return {
     fg: read("fg"), muted: read("muted"), grid: read("grid"), bg: read("bg"), raised: read("raised"),
     fail: read("mark-fail"), pass: read("mark-pass"), warn: read("mark-warn"),
-    lines: [read("fg"), read("line-1"), read("line-2"), read("line-3"), read("line-4")],
+    lines: LINE_INKS.map(read),
   };
 }
 
-/** The same colour and dash for a stage in every plot; the closing baseline is the baseline, dotted. */
-function stageStyle(name) {
-  const colors = ink().lines;
+/** The same ink and dash for a stage in every plot; the closing baseline is the baseline, dotted. */
+function stageInk(name) {
   const base = baselineName();
-  if (base !== null && name === base + "/again") return { color: colors[0], dash: "dot" };
+  if (base !== null && name === base + "/again") return { slot: 0, dash: "dot" };
   const index = Math.max(0, RUN.stageNames.filter((one) => one !== base + "/again").indexOf(name));
-  return { color: colors[index % colors.length], dash: DASHES[Math.floor(index / colors.length + (index ? index - 1 : 0)) % DASHES.length] };
+  return { slot: index % LINE_INKS.length, dash: DASHES[Math.floor(index / LINE_INKS.length + (index ? index - 1 : 0)) % DASHES.length] };
+}
+
+function stageStyle(name) {
+  const { slot, dash } = stageInk(name);
+  return { color: ink().lines[slot], dash };
+}
+
+/** What the lines of a group of plots are: a piece of each line beside its stage's name. */
+function stageKeys(names, words) {
+  return el("p", { class: "keys stage-keys" }, names.map((name) => {
+    const { slot, dash } = stageInk(name);
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    for (const [key, value] of Object.entries({ width: 34, height: 8, "aria-hidden": "true" })) svg.setAttribute(key, value);
+    for (const [key, value] of Object.entries({ x1: 0, x2: 34, y1: 4, y2: 4, "stroke-width": 2.4, "stroke-dasharray": DASH_STEPS[dash], style: `stroke:var(--${LINE_INKS[slot]})` })) line.setAttribute(key, value);
+    svg.append(line);
+    return el("span", { class: "key" }, svg, named(words ? words(name) : name));
+  }));
 }
 
 function axis(title, more) {
@@ -44,7 +63,7 @@ function baseLayout(more) {
   const c = ink();
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: "system-ui, sans-serif", size: 12, color: c.fg },
-    margin: { l: 56, r: 12, t: 12, b: 44 }, hovermode: "closest", dragmode: "zoom", showlegend: true,
+    margin: { l: 56, r: 12, t: 12, b: 44 }, hovermode: "closest", dragmode: "zoom", showlegend: false,
     hoverlabel: { bgcolor: c.raised, bordercolor: c.muted, font: { color: c.fg, size: 12, family: "system-ui, sans-serif" }, align: "left" },
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 }, bgcolor: "rgba(0,0,0,0)" },
     ...more,

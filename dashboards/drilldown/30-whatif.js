@@ -22,7 +22,7 @@ function drawWhatIf() {
     el("p", { class: "muted small" }, "The same in a terminal: ", el("code", { id: "lookahead-command" }))));
   slider.addEventListener("input", () => tryLookahead(Number(slider.value)));
   const plots = el("div", { class: "two" });
-  part.append(plots);
+  part.append(stageKeys(Object.keys(plan.stages)), plots);
   plotCard(plots, { id: "whatif-clean", title: "Clean utterances", note: "band: one-sided 95 % bounds", height: 300, build: () => whatIfPlot("clean"), table: whatIfTable, click: (point) => tryLookahead(point.customdata) });
   plotCard(plots, { id: "whatif-playback", title: "Time to playback, p95", note: "the price of a lookahead", height: 300, build: () => whatIfPlot("playback"), table: whatIfTable, click: (point) => tryLookahead(point.customdata) });
   tryLookahead(plan.own, true);

@@ -33,17 +33,27 @@ function drawTimeline() {
   const line = RUN.data.timeline;
   const part = section("timeline", "Timeline", "One time axis for everything. Drag to zoom, double click for all; a click on a voice or an underrun opens its utterance.");
   const there = PANELS.filter(hasPanel);
-  TIMELINE.on = new Set(there.filter((panel) => !panel.off).map((panel) => panel.id));
+  const usual = there.filter((panel) => !panel.off);
+  TIMELINE.on = new Set((usual.length ? usual : there).map((panel) => panel.id));
   if (there.length) {
     part.append(zoomButtons(line), rowToggles(there));
     TIMELINE.plot = plotCard(part, { id: "timeline-figure", title: "The run", note: spanKey(), height: timelineHeight(), keys: true, build: buildTimeline, table: timelineTables, click: openFromPoint });
   } else part.append(missing("Nothing was recorded on the timeline."));
   if (line.spans_why) part.append(el("p", { class: "muted small" }, line.spans_why));
-  if (line.missing && line.missing.length) part.append(el("div", { class: "missing-list" }, line.missing.map((one) => missing(one.what + ":", one.why))));
+  part.append(missingList(line.missing || []));
+}
+
+const GROUP_WORDS = { ahead: "playable ahead", gap: "gaps", fps: "frames", sm: "SM", dram: "DRAM", clock: "clocks", engine: "engine metrics", spans: "who worked" };
+
+/** What is not on the timeline, those with one reason together. */
+function missingList(all) {
+  const reasons = new Map();
+  for (const { what, why } of all) reasons.set(why, [...(reasons.get(why) || []), Object.hasOwn(GROUP_WORDS, what) ? GROUP_WORDS[what] : what]);
+  return el("div", { class: "missing-list" }, [...reasons].map(([why, names]) => missing("Not shown: " + names.join(", ") + ".", why)));
 }
 
 function zoomButtons(line) {
-  const zoom = (range) => whenPlotly(() => TIMELINE.plot.drawn && Plotly.relayout(TIMELINE.plot.box, range ? { "xaxis.range": range } : { "xaxis.autorange": false, "xaxis.range": [0, line.length_s] }));
+  const zoom = (range) => whenPlotly(() => TIMELINE.plot.drawn && Plotly.relayout(TIMELINE.plot.box, range ? { "xaxis.range": range } : { "xaxis.autorange": false, "xaxis.range": [0, line.length_s || 1] }));
   return el("div", { class: "row chips", role: "group", "aria-label": "Zoom" }, el("span", { class: "label" }, "zoom"), el("button", { type: "button", class: "quiet", onclick: () => zoom(null) }, "Whole run"),
     line.stages.map((stage, index) => el("button", { type: "button", class: "quiet", onclick: () => zoom([stage.start_s, stage.end_s]) }, `${index + 1} `, named(stage.name))));
 }
@@ -88,7 +98,7 @@ function buildTimeline() {
   const panels = shownPanels();
   const total = panels.reduce((sum, panel) => sum + panelHeight(panel) + 26, 0) || 1;
   const layout = baseLayout({ showlegend: true, barmode: "overlay", margin: { l: 64, r: 12, t: 40, b: 44 }, annotations: [], shapes: stageShapes(line, c) });
-  layout.xaxis = axis("", { range: TIMELINE.range || [0, line.length_s], anchor: "y" + (panels.length > 1 ? panels.length : ""), showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikecolor: c.muted, spikedash: "dot", ticksuffix: " s", zeroline: false });
+  layout.xaxis = axis("", { range: TIMELINE.range || [0, line.length_s || 1], anchor: "y" + (panels.length > 1 ? panels.length : ""), showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikecolor: c.muted, spikedash: "dot", ticksuffix: " s", zeroline: false });
   const data = [];
   let top = 1;
   panels.forEach((panel, index) => {
@@ -154,7 +164,7 @@ function seriesTraces(panel, yaxis, c) {
   const all = panelSeries(panel);
   const many = all.length > 4;
   const traces = all.map((one, index) => ({
-    type: "scatter", mode: panel.id === "gap" ? "markers" : "lines", yaxis, x: one.x, y: one.y, name: seriesName(one), showlegend: !many && all.length > 1, marker: { size: 3, color: c.lines[1] }, connectgaps: false, opacity: many ? 0.6 : 1,
+    type: "scatter", mode: panel.id === "gap" ? "markers" : "lines", yaxis, x: one.x, y: one.y, name: seriesName(one), showlegend: !many && all.length > 1 && !(panel.events && TIMELINE.plot.box.clientWidth < 640), marker: { size: 3, color: c.lines[1] }, connectgaps: false, opacity: many ? 0.6 : 1,
     line: { width: many ? 1 : 1.4, color: many ? c.lines[1] : c.lines[(index + 1) % c.lines.length], dash: many ? "solid" : DASHES[index % DASHES.length] },
     hovertemplate: `${seriesName(one).replace(/%\{/g, "% {")}<br>%{x:.2f} s: %{y:.4~g} ${safeText(one.unit)}<extra></extra>`,
   }));

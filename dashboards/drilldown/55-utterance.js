@@ -165,6 +165,7 @@ function staircase(row) {
   const ends = [...steps.x, ...play.x, 0];
   const low = Math.min(...ends), high = Math.max(...ends);
   return { data, layout: baseLayout({
+    showlegend: true,
     barmode: "overlay", shapes, annotations,
     xaxis: axis("ms since it was due", { range: [low - (high - low) * 0.02, high + (high - low) * 0.02], anchor: lanes.length ? "y2" : "y", zeroline: false, showspikes: true, spikemode: "across", spikethickness: 1, spikecolor: c.muted }),
     yaxis: axis("ms of sound", { domain: [foot ? foot + 0.08 : 0, 1], rangemode: "tozero" }),

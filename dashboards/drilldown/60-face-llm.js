@@ -14,8 +14,8 @@ function drawFaces() {
   }
   part.append(el("div", { class: "scroll", tabindex: "0" }, facesTable(names)));
   const plots = el("div", { class: "two" });
-  part.append(plots);
-  plotCard(plots, { id: "faces-fps", title: "Frames a second", note: "the lowest of all faces, over the last second", height: 280, build: () => overTime(faces, "fps", "frames a second", freezeTraces), table: () => seriesTable(faces, "fps", "fps") });
+  part.append(stageKeys(names, stageWord), plots);
+  plotCard(plots, { id: "faces-fps", title: "Frames a second", note: RUN.data.timeline.freezes.length ? "the lowest of all faces; □ freeze" : "the lowest of all faces", height: 280, build: () => overTime(faces, "fps", "frames a second", freezeTraces), table: () => seriesTable(faces, "fps", "fps") });
   plotCard(plots, { id: "faces-skew", title: "Lip sync", note: "above zero the sound is early; bands of ITU-R BT.1359", height: 280, build: () => skewPlot(faces), table: () => seriesTable(faces, "skew_ms", "skew, ms") });
   const clips = names.flatMap((name) => (faces[name].by_face || []).map((one) => [name, one]));
   if (clips.length) part.append(el("details", { class: "astable" }, el("summary", {}, `Each clip (${clips.length})`), el("div", { class: "scroll", tabindex: "0" }, clipsTable(clips))));
@@ -97,7 +97,7 @@ function drawLlm() {
     const about = at(RUN.data.run.loads, load) || {};
     part.append(el("h3", {}, named(about.label || load)), el("div", { class: "scroll", tabindex: "0" }, llmTable(load, Object.keys(stages))));
     const plots = el("div", { class: "four" });
-    part.append(plots);
+    part.append(stageKeys(Object.keys(stages), stageWord), plots);
     const id = "llm-" + loads.findIndex(([one]) => one === load);
     plotCard(plots, { id: id + "-ttft", title: "Time to first token", height: 230, build: () => quantilePlot(stages, "ttft_ms", "ms"), table: () => quantileTable(stages, "ttft_ms") });
     plotCard(plots, { id: id + "-itl", title: "Gap between tokens", height: 230, build: () => quantilePlot(stages, "itl_ms", "ms"), table: () => quantileTable(stages, "itl_ms") });
@@ -115,7 +115,7 @@ function llmTable(load, names) {
     const one = (solo ? solo[load] : entry && entry.llm && entry.llm[load]) || {};
     const ms = (path) => { const value = at(one, path), why = at(one, "why") || {}; return el("span", { title: value === null ? why[path] || null : null }, msText(value, why[path])); };
     return [stageLabel(name), ms("ttft_ms.p50"), ms("ttft_ms.p95"), ms("itl_ms.p50"), ms("itl_ms.p99"), plainText(at(one, "tokens_per_s"), 1), plainText(at(one, "prompt_tokens_per_s"), 0), plainText(at(one, "finished"), 0), plainText(at(one, "open"), 0), plainText(at(one, "failed"), 0),
-      one.delivered === true ? "✓ delivered" : one.delivered === false ? "✗ not delivered" : NONE];
+      el("span", { class: "nowrap" }, one.delivered === true ? "✓ delivered" : one.delivered === false ? "✗ not delivered" : NONE)];
   }));
 }
 

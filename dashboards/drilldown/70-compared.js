@@ -15,7 +15,7 @@ function drawCompared() {
     return;
   }
   const plots = el("div", { class: "two" });
-  part.append(plots);
+  part.append(stageKeys(RUN.stageNames.filter((stage) => names.some((name) => stage in all[name]))), plots);
   for (const name of names) {
     const [title, note] = METRICS[name] || [name, ""];
     if (name === "stall_ms" && Object.values(all[name]).every((one) => one.values.every((value) => value === 0) && !at(one, "infinite.plus"))) {

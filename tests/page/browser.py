@@ -140,7 +140,11 @@ class Page:
     def look(self, *, width: int = 1280, height: int = 900, dark: bool = False, media: str = "") -> None:
         """The size of the window, the person's colour scheme, and the medium."""
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         calm = {"name": "prefers-reduced-motion", "value": "reduce"}

@@ -39,7 +39,9 @@ def test_says_the_verdict_of_the_terminal_first(tab: Page, crowd: Crowd) -> None
     assert tab.evaluate("document.getElementById('fallback')") is None
     # The shape says it too, not the colour alone.
     assert text(tab, "#verdict .mark") == "✗"
-    rows = tab.evaluate("[...document.querySelectorAll('#stages-table tr[data-stage]')].map((r) => r.dataset.stage)")
+    rows = tab.evaluate(
+        "[...document.querySelectorAll('#stages-table tr[data-stage]')].map((r) => r.dataset.stage)"
+    )
     assert rows == ["alone", "crowd", "alone/again"]
     assert "✗FAIL" in text(tab, "#stages-table tr[data-stage=crowd]")
     assert "clean 50 %, at least 95 % asked (n = 24)" in text(tab, "#stages-table tr.because.fail")
@@ -69,14 +71,14 @@ def test_the_slider_says_what_python_computed_at_each_of_its_places(tab: Page, c
     )
     for place, (word, stages, spoken, ms) in enumerate(shown):
         assert word == plan["run_word"][place]
-        assert [row[:2] for row in stages] == [[name, one["verdict"][place]] for name, one in plan["stages"].items()]
+        assert [row[:2] for row in stages] == [
+            [name, one["verdict"][place]] for name, one in plan["stages"].items()
+        ]
         assert spoken.startswith(f"{ms}: {word}. alone ")
     assert {word for word, *_ in shown} == {"FAIL", "PASS"}
 
 
-def test_the_slider_says_what_gate_says(
-    tab: Page, crowd: Crowd, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_slider_says_what_gate_says(tab: Page, crowd: Crowd, capsys: pytest.CaptureFixture[str]) -> None:
     run, page = crowd
     tab.open(page)
     for place in (0, 37, 100):
@@ -87,7 +89,8 @@ def test_the_slider_says_what_gate_says(
         summary = json.loads(capsys.readouterr().out)
         assert text(tab, "#lookahead-says").strip().endswith(verdict_line(summary)[1])
         assert tab.evaluate(TABLE) == [
-            [one["name"], one["verdict"], f"{100 * one['speech']['clean_share']:.0f}"] for one in summary["stages"]
+            [one["name"], one["verdict"], f"{100 * one['speech']['clean_share']:.0f}"]
+            for one in summary["stages"]
         ]
 
 
@@ -118,7 +121,9 @@ def test_a_click_opens_an_utterance_down_to_its_chunks(tab: Page, crowd: Crowd) 
     assert "1 underrun" in said
     assert f"cotenant listen RUN {worst['stream']}" in said
     tab.wait("document.querySelector('#staircase-plot .main-svg')")
-    lines = tab.evaluate("PLOTS.find((plot) => plot.id === 'staircase').box.data.map((one) => [one.name, one.y.at(-1)])")
+    lines = tab.evaluate(
+        "PLOTS.find((plot) => plot.id === 'staircase').box.data.map((one) => [one.name, one.y.at(-1)])"
+    )
     heard = dict(line for line in lines if line[0])
     assert heard == {"received": sum(worst["media_ms"]), "heard": sum(worst["media_ms"])}
     tables = tab.evaluate(
