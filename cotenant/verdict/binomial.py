@@ -1,12 +1,15 @@
 """Tails of the binomial, beta and t distributions without scipy: what exact bounds of a share need."""
 
 import math
+from functools import lru_cache
 from typing import Final
 
 _TINY: Final = 1e-300
 _STEPS: Final = 10_000
 
 
+# Orders and bounds of many stages and lookaheads ask for the same few values.
+@lru_cache(maxsize=1 << 14)
 def beta_cdf(x: float, a: float, b: float) -> float:
     """The regularised incomplete beta function I_x(a, b) for a, b > 0, to about 1e-13.
 
@@ -24,6 +27,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
     return 1.0 - front * _fraction(1 - x, b, a) / b
 
 
+@lru_cache(maxsize=1 << 12)
 def beta_quantile(share: float, a: float, b: float) -> float:
     """The x with I_x(a, b) = share, by Newton's steps, and by halving where one leaves what holds it."""
     low, high = 0.0, 1.0
