@@ -31,6 +31,7 @@ from cotenant.verdict.causes_text import (
     as_often_text,
     beside_text,
     count_text,
+    listed,
     slow_text,
     times,
 )
@@ -114,7 +115,7 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
 
 def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) -> dict[str, Any]:
     """The co-tenants against the baseline; or the voice that is too slow by itself."""
-    facts, added = run.facts, added_by(run.facts, found)
+    facts, added = run.facts, blame.added
     if blame.of == "face":
         rates = {load.name: slow_alone(facts, load.name) for load in facts.plan.of_kind(found.plan, "faces")}
         load, rate = next((load, rate) for load, rate in rates.items() if rate is not None)
@@ -134,7 +135,10 @@ def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) 
         )
         return _entry(run, found, blame, ALONE, tenant, chosen, text)
     costs = costs_alone(facts, found, run.stages, a_a_ratios(run.again).get("rtf_p95"))
-    text = slow_text(added, blame.slow, costs)
+    cleared = [load for load in added_by(facts, found) if load not in added]
+    text = slow_text(added, blame.slow, {load: cost for load, cost in costs.items() if load in added})
+    if cleared:
+        text += f"; {listed(cleared)} came and went within the stage, and stalls did not"
     what, who = (_kind_of(blame, added[0]), added[0]) if len(added) == 1 else (WHOLE, None)
     entry = _entry(run, found, blame, what, who, chosen, text)
     entry["evidence"] |= {f"slower_beside_{load}": float(f"{cost.value:.4g}") for load, cost in costs.items()}

@@ -10,6 +10,7 @@ from cotenant.units import NS_PER_S
 from cotenant.verdict.causes_faces import face_units, slow_alone
 from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
 from cotenant.verdict.causes_slow import Slower, added_by, slower
+from cotenant.verdict.causes_text import WIDE
 from cotenant.verdict.causes_units import Events, Units, voice_units
 from cotenant.verdict.causes_veto import Vetoes, vetoes_of
 from cotenant.verdict.causes_work import Beside, besides, works_of
@@ -21,6 +22,8 @@ UNATTRIBUTED: Final = "unattributed"
 WHOLE: Final = "co_tenancy"
 ALONE: Final = "service_slow"
 VOICE: Final = "voice_late"
+# At work beside this share of the units leaves too few others to compare with.
+ALWAYS: Final = 0.9
 _BLOCK_NS: Final = 10 * NS_PER_S
 MADE: Final = {"voice": "chunk", "face": "frame"}
 Of = Literal["voice", "face"]
@@ -32,7 +35,7 @@ class Blame:
 
     The word is `own_load`, `host`, the name of a work, `co_tenancy`, `service_slow`, `voice_late` or
     `unattributed`. `ratios`: of each work, the ratio or why there is none; `named`: the works whose interval
-    lies above 1, strongest first. `slow`: against the baseline, or why not.
+    lies above 1, strongest first. `slow`: against the baseline, or why not, for the loads `added`.
     """
 
     of: Of
@@ -44,6 +47,7 @@ class Blame:
     ratios: Mapping[str, RiskRatio | str]
     named: tuple[str, ...]
     slow: Slower | RiskRatio | str
+    added: tuple[str, ...]
 
 
 def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withheld: str) -> Blame | None:
@@ -59,11 +63,11 @@ def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withh
     beside = tuple(besides(facts, stage, units, works_of(facts, stage)))
     ratios, named = compare("voice", units, beside)
     word = words_of(events, vetoes, beside, named)
-    left = word == UNATTRIBUTED
+    whole = (word == UNATTRIBUTED) & (vetoes.word == "")
+    added = inseparable(added_by(facts, found), beside, ratios)
     slow: Slower | RiskRatio | str = withheld
-    if not withheld:
-        slow = _against_baseline(facts, found, units, events, a_a_ratio)
-    whole = left & (vetoes.word == "")
+    if not withheld and whole.any():
+        slow = _against_baseline(facts, found, added, units, a_a_ratio)
     if isinstance(slow, RiskRatio | Slower):
         word[whole] = WHOLE
     elif not added_by(facts, found) and rtf_of(found, events) >= 1:
@@ -78,7 +82,30 @@ def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withh
         ratios=ratios,
         named=named,
         slow=slow,
+        added=added,
     )
+
+
+def inseparable(
+    added: Sequence[str], beside: Sequence[Beside], ratios: Mapping[str, RiskRatio | str]
+) -> tuple[str, ...]:
+    """The added loads that the stage itself cannot tell apart from the rest.
+
+    Those at work beside nearly every unit, or with too few stalls for a ratio; with them those whose ratio
+    is too vague to clear them. Where every load has a ratio that decides, and the baseline adds nothing.
+    """
+    found, vague = [], []
+    for load in added:
+        mine = [one for one in beside if one.work.who == load and one.work.what != "voices"]
+        if not mine or not all(one.known.any() for one in mine):
+            continue
+        always = np.logical_or.reduce([one.beside for one in mine]).mean() >= ALWAYS
+        told = [ratios.get(one.work.name) for one in mine]
+        if always or not any(isinstance(ratio, RiskRatio) for ratio in told):
+            found.append(load)
+        elif any(isinstance(ratio, RiskRatio) and ratio.high >= WIDE for ratio in told):
+            vague.append(load)
+    return tuple(load for load in added if load in found or (found and load in vague))
 
 
 def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
@@ -90,8 +117,7 @@ def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
     if not len(events.unit):
         return None
     vetoes = vetoes_of(facts, facts.faces.streams[stage.name], "frames", units, events)
-    works = [work for work in works_of(facts, stage) if work.what != "face"]
-    beside = tuple(besides(facts, stage, units, works))
+    beside = tuple(besides(facts, stage, units, works_of(facts, stage, faces=False)))
     # Frames whose sound came late are late because of that.
     stall = units.stall_ns.copy()
     stall[events.unit[waited & (events.unit >= 0)]] = 0
@@ -111,6 +137,7 @@ def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
         ratios=ratios,
         named=named,
         slow="a solo window is too short for an interval",
+        added=(),
     )
 
 
@@ -175,16 +202,21 @@ def was_beside(events: Events, one: Beside) -> Bools:
 
 
 def _against_baseline(
-    facts: Facts, found: StageFacts, units: Units, events: Events, a_a_ratio: float | None
+    facts: Facts,
+    found: StageFacts,
+    added: Sequence[str],
+    units: Units,
+    a_a_ratio: float | None,
 ) -> Slower | RiskRatio | str:
     """Slower than the baseline and slower than real time; else stalls likelier than in the pairs there."""
-    added = added_by(facts, found)
-    if found.paired is None or found.paired.reference is None or not added:
+    if found.paired is None or found.paired.reference is None or not added_by(facts, found):
         return "nothing was added to the baseline"
+    if not added:
+        return "what was added came and went, and is compared within the stage"
     cost = slower(found.paired, a_a_ratio)
     if isinstance(cost, str):
         return cost
-    if cost.low > 1 and rtf_of(found, events) >= 1 and cost.rtf_baseline < 1:
+    if cost.low > 1 and cost.rtf >= 1 > cost.rtf_baseline:
         return cost
     baseline = facts.plan.baseline
     assert baseline is not None

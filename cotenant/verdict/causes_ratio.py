@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cotenant.verdict.bootstrap import upper_t
+from cotenant.verdict.bootstrap import numbered, upper_t
 from cotenant.verdict.columns import Bools, Floats, Ints
 
 # Added to the late ones on either side, so that none of them is zero (Haldane and Anscombe).
@@ -108,16 +108,13 @@ def _effect(
     units = float((score**2).sum())
     if units <= 0:
         return 1.0
-    alone = [_between(score, cluster) for cluster in clusters]
-    if len(clusters) > 1:
-        _, first = np.unique(clusters[0], return_inverse=True)
-        _, second = np.unique(clusters[1], return_inverse=True)
-        cells = first.astype(np.int64) * (int(second.max(initial=0)) + 1) + second
-        alone.append(alone[0] + alone[1] - _between(score, cells))
+    ways = [numbered(cluster) for cluster in clusters]
+    alone = [_between(score, index, count) for index, count in ways]
+    if len(ways) > 1:
+        cells = numbered(ways[0][0] * ways[1][1] + ways[1][0])
+        alone.append(alone[0] + alone[1] - _between(score, *cells))
     return max(1.0, *(found / units for found in alone))
 
 
-def _between(score: Floats, cluster: Ints) -> float:
-    _, index = np.unique(cluster, return_inverse=True)
-    count = int(index.max(initial=0)) + 1
+def _between(score: Floats, index: Ints, count: int) -> float:
     return float((np.bincount(index, weights=score) ** 2).sum()) * count / max(1, count - 1)

@@ -72,8 +72,7 @@ def _rows(
         return []
     table = "chunks" if of == "voice" else "frames"
     vetoes = vetoes_of(facts, streams, table, units, events)
-    works = [work for work in works_of(facts, stage) if of == "voice" or work.what != "face"]
-    beside = besides(facts, stage, units, works)
+    beside = besides(facts, stage, units, works_of(facts, stage, faces=of == "voice"))
     mine = [cause for cause in causes if cause.get("of") == of]
     blamed = _blamed(events, vetoes, beside, waited, mine)
     shares = {one.work.name: _shares(units, one) for one in beside}

@@ -59,7 +59,12 @@ def as_often_text(of: str, during: str, ratio: RiskRatio) -> str:
 def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str, Slower]) -> str:
     """The co-tenants as a whole against the baseline."""
     names = listed(loads)
-    if isinstance(slow, RiskRatio):
+    if isinstance(slow, RiskRatio) and not slow.without:
+        text = (
+            f"beside {names} {slow.beside} chunks came too late, in the same utterances of the baseline none: "
+            f"{times(slow.value)} times likelier {interval(slow.low, slow.high)}"
+        )
+    elif isinstance(slow, RiskRatio):
         text = (
             f"beside {names} stalls began {times(slow.value)} times likelier than in the baseline "
             f"{interval(slow.low, slow.high)}"

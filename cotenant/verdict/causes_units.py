@@ -86,7 +86,8 @@ def units_of(
     before = np.concatenate((arrival_ns[:1], arrival_ns[:-1]))
     first = np.zeros(size, dtype=np.bool_)
     first[offsets[:-1][np.diff(offsets) > 0]] = True
-    head = first | (arrival_ns - before >= BURST_NS)
+    head = arrival_ns - before >= BURST_NS
+    head |= first
     # The row that opened each row's burst.
     opened = np.maximum.accumulate(np.where(head, np.arange(size, dtype=np.int64), 0))
     late = _first_after(arrival_ns, offsets, events.stream, events.start_ns)

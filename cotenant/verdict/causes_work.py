@@ -55,12 +55,12 @@ class Beside:
     cycle: Ints
 
 
-def works_of(facts: Facts, stage: StagePlan) -> list[Work]:
-    """Each load of the stage that is no voice, an LLM's in its two phases."""
+def works_of(facts: Facts, stage: StagePlan, *, faces: bool = True) -> list[Work]:
+    """Each load of the stage that is no voice, an LLM's in its two phases; without the faces if asked."""
     found: list[Work] = []
     for load in facts.plan.of_kind(stage, "completions"):
         found += _llm(facts, load)
-    for load in facts.plan.of_kind(stage, "faces"):
+    for load in facts.plan.of_kind(stage, "faces") if faces else ():
         found.append(_face(facts, load))
     return found
 
