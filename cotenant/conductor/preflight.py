@@ -17,6 +17,7 @@ from cotenant.observers.gpu_device import find_device as find_gpu
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
 from cotenant.scenario.auto import Machine
 from cotenant.scenario.schema import Scenario
+from cotenant.tenants.mps import PIPES
 
 # A tiny-shape server on a CPU was seen at about 350 MiB resident, most of it PyTorch itself.
 _BUILTIN_BYTES = 400 * 2**20
@@ -159,7 +160,11 @@ def _gpu(wanted: str, cpu_count: int) -> Device | NvmlTrouble:
 def _torch_has_cuda() -> bool:
     # In a child: the conductor never imports torch.
     check = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    # Nor a client of an MPS daemon, which would start a server for it.
+    env = {**os.environ, PIPES: "/nonexistent"}
     try:
-        return subprocess.run([sys.executable, "-c", check], check=False, timeout=120).returncode == 0
+        return (
+            subprocess.run([sys.executable, "-c", check], check=False, timeout=120, env=env).returncode == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False

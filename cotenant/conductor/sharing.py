@@ -1,5 +1,6 @@
 """How a run's processes share the GPU: checked before anything starts, recorded, and seen to be so."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,9 @@ from cotenant.tenants.reaper_client import Reaper
 _CANARY: Final = OBSERVER + "gpu-canary"
 _GREEN_CONTEXTS: Final = "no interface shows the green contexts of another process"
 _MPS_KINDS: Final = "set sharing: time-slice"
+# The canary loads PyTorch first, and is not waited for elsewhere.
+_CLIENTS_LIMIT_S: Final = 15.0
+_POLL_S: Final = 0.25
 # What the GPU observer, where there is one, says only when everything has started.
 _EARLY: Final = ("mig-on", "mig-board", "cuda-numbering")
 _MIG_COVERAGE: Final = Note(
@@ -105,10 +109,7 @@ async def verify(run: Run, reaper: Reaper, daemon: mps.Daemon | None) -> None:
     """
     if daemon is None:
         return
-    clients = await mps.clients(daemon)
-    found = {} if clients is None else {
-        name: len(_family(pid) & clients) for name, pid in reaper.pids().items() if _is_user(run, name)
-    }  # fmt: skip
+    clients, found = await _clients(run, reaper, daemon)
     sharing = dict(run.manifest["sharing"])
     if clients is None:
         sharing["why"] = {**sharing["why"], "clients": "the MPS daemon did not list them"}
@@ -121,6 +122,21 @@ async def verify(run: Run, reaper: Reaper, daemon: mps.Daemon | None) -> None:
             f"not be what is measured; see {run.own_logs() / 'mps.log'}. If {tenant} does not use the GPU, "
             f"set tenants.{tenant}.device: cpu"
         )
+
+
+async def _clients(
+    run: Run, reaper: Reaper, daemon: mps.Daemon
+) -> tuple[frozenset[int] | None, dict[str, int]]:
+    """All clients by pid, and how many of each child's processes are among them, once each has one."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + _CLIENTS_LIMIT_S
+    while True:
+        clients = await mps.clients(daemon)
+        users = {name: pid for name, pid in reaper.pids().items() if _is_user(run, name)}
+        found = {name: len(_family(pid) & (clients or frozenset())) for name, pid in users.items()}
+        if clients is None or all(found.values()) or loop.time() >= end_s:
+            return clients, {} if clients is None else found
+        await asyncio.sleep(_POLL_S)
 
 
 async def stop(run: Run, reaper: Reaper, daemon: mps.Daemon | None) -> None:

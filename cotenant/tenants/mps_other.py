@@ -1,5 +1,6 @@
 """Whether an MPS daemon runs already where a CUDA program that is started here would look for one."""
 
+import errno
 import os
 import socket
 import stat
@@ -56,5 +57,6 @@ def _listens(path: Path) -> bool:
             probe.settimeout(_CONNECT_LIMIT_S)
             probe.connect(os.fspath(path))
     except OSError as error:
-        return isinstance(error, (TimeoutError, BlockingIOError))  # its queue is full
+        # A socket of another type is bound to it, or its queue is full (connect(2)).
+        return error.errno in (errno.EPROTOTYPE, errno.EAGAIN) or isinstance(error, TimeoutError)
     return True

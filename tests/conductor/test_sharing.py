@@ -128,7 +128,8 @@ def test_a_daemon_that_ends_in_mid_run_is_said_first_and_what_was_measured_stays
 
 
 @pytest.mark.usefixtures("on_path")
-def test_a_tenant_that_is_no_client_is_found(tmp_path: Path) -> None:
+def test_a_tenant_that_is_no_client_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "_CLIENTS_LIMIT_S", 0.0)
     wanted = scenario(tmp_path)
     wanted.tenants["one"].env[mps.PIPES] = "/nowhere"  # the checks of a scenario refuse it
     with pytest.raises(CouldNotRun, match=r"one did not become a client .* tenants\.one\.device: cpu"):

@@ -42,7 +42,7 @@ def say(text: str) -> None:
 
 
 def talk() -> int:
-    with socket.socket(socket.AF_UNIX) as daemon:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
         try:
             daemon.connect(os.fspath(FOLDER / "control"))
         except OSError:
@@ -69,7 +69,7 @@ def serve() -> int:
         sys.stdout.write("An instance of this daemon is already running\n")
         return 1
     (FOLDER / "control").unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX) as listener:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(os.fspath(FOLDER / "control"))
         listener.listen()
         pid_file.write_text(f"{os.getpid()}\n")

@@ -205,18 +205,21 @@ def test_the_program_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 @contextmanager
-def listening(folder: Path) -> Iterator[None]:
+def listening(folder: Path, kind: socket.SocketKind) -> Iterator[None]:
     folder.mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
+    with socket.socket(socket.AF_UNIX, kind) as listener:
         listener.bind(str(folder / "control"))
         listener.listen()
         (folder / "nvidia-cuda-mps-control.pid").write_text("451\n")
         yield
 
 
-def test_a_daemon_that_runs_already_is_found_where_cuda_looks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET])
+def test_a_daemon_that_runs_already_is_found_where_cuda_looks(
+    tmp_path: Path, kind: socket.SocketKind
+) -> None:
     folder, none = tmp_path / "theirs", tmp_path / "none"
-    with listening(folder):
+    with listening(folder, kind):
         for found in (find_other({mps.PIPES: str(folder)}, none), find_other({}, folder)):
             assert found is not None
             assert f"pid 451, {folder}" in str(found)
