@@ -74,6 +74,9 @@ def write_page_of_run(
     page = run_dir / PAGE_NAME
     try:
         write_page(run_dir, recording, summary, options, page, "page")
+    except KeyboardInterrupt:
+        output.tell(f"note   the page was not written: interrupted; cotenant report {run_dir} writes it")
+        return
     except Exception as error:  # noqa: BLE001 -- hours of measuring must not end in a fault of the page
         output.tell(f"note   the page could not be written: {type(error).__name__}: {error}")
         return

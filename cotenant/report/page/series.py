@@ -1,4 +1,4 @@
-"""One line of the timeline: points thinned so that every extreme stays, with breaks where there was none."""
+"""One line of the timeline: points thinned so that its peaks stay, with breaks where there was none."""
 
 from typing import Any, Final
 
@@ -35,7 +35,10 @@ def line(
         part = part + np.cumsum(np.diff(segment[inside], prepend=0) != 0)
     part, time_ns, value = part[~hole], time_ns[~hole], value[~hole]
     count = len(value)
-    kept = thinned(time_ns, value, part, most)
+    kept = _corners(value, part)
+    decimated = len(kept) > most
+    if decimated:
+        kept = kept[thinned(time_ns[kept], value[kept], most)]
     part, time_ns, value = part[kept], time_ns[kept], value[kept]
     x, y = base.seconds(time_ns), numbers(value, digits)
     for at in np.flatnonzero(np.diff(part))[::-1] + 1:
@@ -49,22 +52,23 @@ def line(
         "stage": None,
         "x": x,
         "y": y,
-        "decimated_from": count if len(kept) < count else None,
+        "decimated_from": count if decimated else None,
     }
 
 
-def thinned(time_ns: Ints, value: Floats, part: Ints, most: int) -> Ints:
-    """Which points to keep: first those that a straight line through their equal neighbours leaves out, then
-    at most `most` by MinMaxLTTB, which keeps the extremes."""
-    if not len(value):
-        return np.zeros(0, dtype=np.int64)
+def _corners(value: Floats, part: Ints) -> Ints:
+    """All points but those on a level line between two equal ones: the line looks the same without them."""
     same: Bools = (value[1:] == value[:-1]) & (part[1:] == part[:-1])
-    idle = np.append(same, False) & np.insert(same, 0, False)
-    kept = np.flatnonzero(~idle).astype(np.int64)
-    if len(kept) <= most:
-        return kept
+    idle = np.append(same, False) & np.insert(same, 0, False) if len(value) else np.zeros(0, dtype=np.bool_)
+    return np.flatnonzero(~idle).astype(np.int64)
+
+
+def thinned(time_ns: Ints, value: Floats, most: int) -> Ints:
+    """At most so many of the points, by MinMaxLTTB, which keeps nearly all peaks; the highest and the lowest
+    point stay in any case."""
     downsampler: Any = MinMaxLTTBDownsampler
     chosen = downsampler().downsample(
-        np.ascontiguousarray(time_ns[kept] - time_ns[0]), np.ascontiguousarray(value[kept]), n_out=most
+        np.ascontiguousarray(time_ns - time_ns[0]), np.ascontiguousarray(value), n_out=most - 2
     )
-    return kept[np.asarray(chosen, dtype=np.int64)]
+    ends = [int(np.argmin(value)), int(np.argmax(value))]
+    return np.union1d(np.asarray(chosen, dtype=np.int64), ends)
