@@ -47,7 +47,8 @@ def cause_lines(stage: Entry) -> list[str]:
     for cause in [*named[:1], *rest][: MOST_LINES - 1]:
         text = safe(cause["text"], 600)
         if cause["what"] == _LEFT and named:
-            text = f"{text} ({format_share(cause['share'])} of the silence)"
+            what = "silence" if cause["of"] == "voice" else "frozen time"
+            text = f"{text} ({format_share(cause['share'])} of the {what})"
         elif cause["what"] not in _NOT_GPU and not lines:
             text = "; ".join([text, *_beside(stage, cause)])
         lines.append(text)

@@ -168,10 +168,10 @@ def _kind_of(blame: Blame, load: str) -> str:
 def _left(run: Run, found: StageFacts, blame: Blame, chosen: Bools) -> dict[str, Any]:
     count = count_text(blame.of, int(chosen.sum()), len(chosen)).replace("all ", "any of the ")
     unknown = chosen & (blame.vetoes.word == "unknown")
-    reasons = []
+    reason = blame.slow if isinstance(blame.slow, str) and blame.of == "voice" else ""
     if unknown.any():
-        reasons.append(NO_HOST if np.isnan(blame.vetoes.host_ns[unknown]).any() else NO_TIMING)
-    text = f"no cause is found for {count}" + (f": {reasons[0]}" if reasons else "")
+        reason = NO_HOST if np.isnan(blame.vetoes.host_ns[unknown]).any() else NO_TIMING
+    text = f"no cause is found for {count}" + (f": {reason}" if reason else "")
     if blame.of == "face" and (solo := usual_alone(run.facts, found.plan)):
         ratio_to_solo = blame.units.usual_ns / solo
         text += f"; frames take {times(ratio_to_solo)} times as long to draw as in the solo window"

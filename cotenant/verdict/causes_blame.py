@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.units import NS_PER_S
 from cotenant.verdict.causes_faces import face_units, slow_alone
 from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
-from cotenant.verdict.causes_slow import Slower, added_by, slower
+from cotenant.verdict.causes_slow import NO_BASELINE, Slower, added_by, slower
 from cotenant.verdict.causes_text import WIDE
 from cotenant.verdict.causes_units import Events, Units, voice_units
 from cotenant.verdict.causes_veto import Vetoes, vetoes_of
@@ -24,6 +24,8 @@ ALONE: Final = "service_slow"
 VOICE: Final = "voice_late"
 # At work beside this share of the units leaves too few others to compare with.
 ALWAYS: Final = 0.9
+# The usual chunk of a stage takes this much longer where the whole stage is slower.
+SLOWER: Final = 1.25
 _BLOCK_NS: Final = 10 * NS_PER_S
 MADE: Final = {"voice": "chunk", "face": "frame"}
 Of = Literal["voice", "face"]
@@ -208,9 +210,10 @@ def _against_baseline(
     units: Units,
     a_a_ratio: float | None,
 ) -> Slower | RiskRatio | str:
-    """Slower than the baseline and slower than real time; else stalls likelier than in the pairs there."""
+    """Slower than the baseline, and slower than real time or slow enough to stall where the pairs there do
+    not; else stalls likelier than in the pairs."""
     if found.paired is None or found.paired.reference is None or not added_by(facts, found):
-        return "nothing was added to the baseline"
+        return "nothing was at work beside the voice" if not added_by(facts, found) else NO_BASELINE
     if not added:
         return "what was added came and went, and is compared within the stage"
     cost = slower(found.paired, a_a_ratio)
@@ -223,6 +226,14 @@ def _against_baseline(
     left, right = found.paired.matched
     others, _ = voice_units(facts, baseline.name)
     ours, theirs = np.isin(units.stream, left), np.isin(others.stream, right)
+    cost = replace(
+        cost,
+        stalled=len(np.unique(units.stream[ours & units.late])),
+        stalled_baseline=len(np.unique(others.stream[theirs & others.late])),
+    )
+    # Even the chunks that came in time took longer, and alone the same texts hardly stall.
+    if cost.low > 1 and units.usual_ns >= SLOWER * others.usual_ns and cost.stalls_more:
+        return cost
     number = len(found.paired.own.rows)
     ratio = risk_ratio(
         np.concatenate((units.late[ours], others.late[theirs])),
@@ -237,10 +248,11 @@ def _against_baseline(
         return ratio
     if ratio.low > 1:
         return ratio
-    return (
-        f"not surely slower than alone: {cost.value:.2g} times ({cost.low:.2g} to {cost.high:.2g}), and "
-        f"stalls {ratio.value:.2g} times as likely ({ratio.low:.2g} to {ratio.high:.2g})"
-    )
+    slow = f"{cost.value:.2g} times ({cost.low:.2g} to {cost.high:.2g})"
+    stall = f"{ratio.value:.2g} times as likely ({ratio.low:.2g} to {ratio.high:.2g})"
+    if cost.low > 1:
+        return f"beside the others a voice is {slow} slower than alone, but not surely likelier to stall: {stall}"
+    return f"a voice is not surely slower than alone: {slow}; nor likelier to stall: {stall}"
 
 
 def rtf_of(found: StageFacts, events: Events) -> float:

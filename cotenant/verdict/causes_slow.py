@@ -15,7 +15,7 @@ from cotenant.verdict.stages import StageFacts
 
 TAIL: Final = 0.025
 LEAST_PAIRS: Final = 3
-NO_BASELINE: Final = "this is the baseline, or there is none"
+NO_BASELINE: Final = "there is no baseline to compare with"
 FEW_PAIRS: Final = "only {} utterances have a pair in the baseline"
 NO_NOISE: Final = "how much this run's own baselines differ is not known"
 
@@ -24,7 +24,7 @@ NO_NOISE: Final = "how much this run's own baselines differ is not known"
 class Slower:
     """By how much a stage's utterances take longer to make than their pairs in the baseline (geometric mean
     of the ratios of the real-time factors), with its 95 % interval; widened by how far the run's own two
-    baselines differ."""
+    baselines differ. `stalled`: in how many of the pairs something stalled here, and there."""
 
     value: float
     low: float
@@ -32,6 +32,13 @@ class Slower:
     pairs: int
     rtf: float
     rtf_baseline: float
+    stalled: int = 0
+    stalled_baseline: int = 0
+
+    @property
+    def stalls_more(self) -> bool:
+        """Whether at least twice as many of the pairs stall as do in the baseline."""
+        return self.stalled > 0 and self.stalled >= 2 * self.stalled_baseline
 
     def entry(self) -> dict[str, Any]:
         """As it stands in the summary."""

@@ -61,8 +61,8 @@ def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str
     names = listed(loads)
     if isinstance(slow, RiskRatio) and not slow.without:
         text = (
-            f"beside {names} {slow.beside} chunks came too late, in the same utterances of the baseline none: "
-            f"{times(slow.value)} times likelier {interval(slow.low, slow.high)}"
+            f"beside {names} {slow.beside} chunks came too late, in the same utterances of the baseline none "
+            f"({times(slow.value)} times likelier; 95 % interval {interval(slow.low, slow.high)[16:]}"
         )
     elif isinstance(slow, RiskRatio):
         text = (
@@ -74,6 +74,9 @@ def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str
             f"beside {names} a second of speech takes {slow.rtf:.2f} s to make, {times(slow.value)} times as "
             f"long as alone {interval(slow.low, slow.high, f', {slow.pairs} pairs')}"
         )
+    if isinstance(slow, Slower) and slow.rtf < 1:
+        alone = slow.stalled_baseline or "none"
+        text += f"; of these utterances {slow.stalled} stall here, {alone} alone"
     if len(loads) > 1:
         text += "; nothing within this stage tells them apart"
     shown = [f"{load} {times(cost.value)} times" for load, cost in costs.items()]

@@ -131,7 +131,7 @@ def _llm(facts: Facts, load: Load) -> list[Work]:
 
 def _face(facts: Facts, load: Load) -> Work:
     """A face is drawn from when its audio is handed over, or from the frame before, to the next frame."""
-    during = f"{load.name} was drawn"
+    during = f"a face of {load.name} was drawn"
     mine = facts.streams.take(np.flatnonzero(facts.streams.load == load.name))
     rows = columns.table(facts.recording, "frames")
     order, offsets = columns.group(columns.ints(rows, "stream"), mine.stream)
