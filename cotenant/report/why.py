@@ -29,8 +29,9 @@ def why_lines(summary: Entry) -> list[str]:
     stage, _ = decisive(summary)
     if stage is None or stage["verdict"] == "pass":
         return []
-    lines = cause_lines(stage)
-    if not baseline_failed(summary):
+    withheld = baseline_failed(summary)
+    lines = [] if withheld and first_cause(stage) is None else cause_lines(stage)
+    if not withheld:
         facts = _compared(stage)
         if not any(cause["what"] not in _NOT_GPU for cause in stage["causes"]):
             facts += _gpu_facts(stage)

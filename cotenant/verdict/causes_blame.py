@@ -251,7 +251,7 @@ def _against_baseline(
     slow = f"{cost.value:.2g} times ({cost.low:.2g} to {cost.high:.2g})"
     stall = f"{ratio.value:.2g} times as likely ({ratio.low:.2g} to {ratio.high:.2g})"
     if cost.low > 1:
-        return f"beside the others a voice is {slow} slower than alone, but not surely likelier to stall: {stall}"
+        return f"a voice is {slow} slower than alone, but not surely likelier to stall: {stall}"
     return f"a voice is not surely slower than alone: {slow}; nor likelier to stall: {stall}"
 
 

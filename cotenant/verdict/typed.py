@@ -131,6 +131,26 @@ class Caveat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What stalls (or freezes, as `of` says) are blamed on; `what` is a machine word, `who` a load or tenant.
+
+    `share` is its share of the silence, `control_share` how often it was there beside what came in time.
+    `risk_ratio` has value, low, high (95 %) and n; None where there is none, with the reason in `why`.
+    """
+
+    what: str
+    of: str
+    text: str
+    stalls: int
+    who: str | None = None
+    share: float | None = None
+    control_share: float | None = None
+    risk_ratio: Mapping[str, float] | None = None
+    evidence: Mapping[str, float | str | None] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lookahead:
     """The smallest lookahead that keeps so many utterances clean, with one-sided 95 % bounds, and its price.
 
@@ -172,6 +192,7 @@ class Stage:
     what_if: Mapping[str, Lookaheads]
     gates: tuple[Gate, ...]
     caveats: tuple[Caveat, ...]
+    causes: tuple[Cause, ...]
     why: Mapping[str, str]
     raw: Mapping[str, Any] = field(repr=False)
 
@@ -233,6 +254,7 @@ def _stage(entry: Mapping[str, Any]) -> Stage:
             for policy, found in entry.get("what_if", {}).get("policies", {}).items()
         },
         gates=tuple(_build(Gate, gate, gate["why"], "") for gate in entry["gates"]),
+        causes=tuple(_build(Cause, cause, cause["why"], "") for cause in entry["causes"]),
         caveats=tuple(map(_caveat, entry["caveats"])),
         why=why,
         raw=entry,

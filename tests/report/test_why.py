@@ -1,0 +1,64 @@
+"""What stands under `why`."""
+
+from functools import cache
+from typing import Any
+
+from cotenant.report.console import render
+from cotenant.report.why import MOST_LINES, first_cause, why_lines
+from cotenant.verdict.summary import JudgeOptions, judge
+from cotenant.verdict.typed import summary_of
+from tests.verdict import prefills
+
+POINT = JudgeOptions(decision="point")
+
+
+@cache
+def _judged() -> tuple[dict[str, Any], dict[str, Any]]:
+    recording = prefills.run("prefill", 3, voices=4)
+    return judge(recording, POINT), dict(recording.manifest)
+
+
+def _changed(**evidence: Any) -> dict[str, Any]:
+    """The summary with other evidence of the first cause, of a GPU that was half in use."""
+    summary = dict(_judged()[0])
+    stages = [dict(stage) for stage in summary["stages"]]
+    causes = [dict(cause) for cause in stages[1]["causes"]]
+    causes[0]["evidence"] = {**causes[0]["evidence"], **evidence}
+    stages[1] |= {"causes": causes, "gpu": {**stages[1]["gpu"], "sm_percent": {"mean": 47.0, "coverage": 1}}}
+    return {**summary, "stages": stages}
+
+
+def test_the_first_cause_is_said_first_and_lines_are_few() -> None:
+    summary, manifest = _judged()
+    lines = why_lines(summary)
+    assert lines[0].startswith("crowd: ")
+    assert "while the LLM read prompts of prefill" in lines[0]
+    assert "95 % interval" in lines[0]
+    assert 1 <= len(lines) <= MOST_LINES
+    text = render(summary, manifest, 80)
+    assert "\nwhy    crowd: " in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_canary_and_the_use_of_the_sms_stand_beside_a_tenant() -> None:
+    evidence = {"gpu_processes": 11, "canary_longest_ms": 17.2, "gpu_processes_how": "from this run"}
+    (line, *_) = why_lines(_changed(**evidence))
+    assert line.endswith("; the GPU switched between 11 processes (canary 17 ms); SM use only 47 %")
+    (line, *_) = why_lines(_changed(**evidence | {"gpu_processes_how": "assumed: so much"}))
+    assert "between about 11 processes" in line
+    (line, *_) = why_lines(_changed(gpu_processes=None, canary_longest_ms=17.2))
+    assert "switched" not in line
+
+
+def test_nothing_stands_there_where_the_run_passed() -> None:
+    recording = prefills.run("none", 1, voices=2)
+    assert why_lines(judge(recording, POINT)) == []
+
+
+def test_the_causes_are_typed() -> None:
+    stage = summary_of(_judged()[0]).stage("crowd")
+    cause = stage.causes[0]
+    assert (cause.what, cause.who, cause.of) == ("llm_prefill", "prefill", "voice")
+    assert cause.risk_ratio is not None
+    assert cause.risk_ratio["low"] > 1
+    assert first_cause(stage.raw) == cause.text
