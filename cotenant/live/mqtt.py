@@ -78,27 +78,27 @@ class Announcer:
     ) -> None:
         self.topic = f"{broker.prefix}/{topic_level(run_id)}"
         self._outbox = outbox
-        self._broker, self._run_id = broker, run_id
-        self._tell, self._on_reconnect = tell, on_reconnect
-        self._publisher: Publisher | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._publisher = Publisher(
+            outbox,
+            links(broker, run_id, lambda kind: f"{self.topic}/{kind}"),
+            name=broker.name,
+            tell=tell,
+            on_reconnect=on_reconnect,
+        )
         self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
         # A daemon, as its helpers are: a broker's name that cannot be looked up holds up no exit.
         self._thread = threading.Thread(target=self._live, name="mqtt", daemon=True)
-        ready = threading.Event()
-        self._loop.call_soon(ready.set)
+        outbox.on_put = lambda: self._call(self._publisher.wake)
         self._thread.start()
-        ready.wait()
 
     def finish(self, last: Mapping[str, Any], limit_s: float = FINISH_LIMIT_S) -> Told:
         """Publishes what waits, then the status `last` with its counts; what has not gone by then is dropped.
 
         A broker that was never there is not waited for.
         """
-        publisher = self._publisher
-        assert publisher is not None
-        self._call(lambda: publisher.finish(lambda: {**last, **self.told().facts}))
-        self._thread.join(limit_s if publisher.connections else _STOP_LIMIT_S)
+        self._call(lambda: self._publisher.finish(lambda: {**last, **self.told().facts}))
+        self._thread.join(limit_s if self._publisher.connections else _STOP_LIMIT_S)
         if self._thread.is_alive():
             self._call(self._stop)
             self._thread.join(_STOP_LIMIT_S)
@@ -106,8 +106,7 @@ class Announcer:
         return self.told()
 
     def told(self) -> Told:
-        counts = self._outbox.counts()
-        connections = self._publisher.connections if self._publisher is not None else 0
+        counts, connections = self._outbox.counts(), self._publisher.connections
         return Told(
             published=counts.published,
             dropped=counts.dropped,
@@ -128,26 +127,13 @@ class Announcer:
         loop.set_default_executor(_Daemons())
         # Futures of a connection that broke, which nobody asks any more, are no message for a terminal.
         loop.set_exception_handler(lambda _loop, _context: None)
+        self._task = loop.create_task(self._publisher.run())
         try:
             with contextlib.suppress(asyncio.CancelledError):
-                loop.run_until_complete(self._publish())
+                loop.run_until_complete(self._task)
         finally:
             loop.run_until_complete(_cancel_the_rest())
             loop.close()
-
-    async def _publish(self) -> None:
-        self._task = asyncio.current_task()
-        topic = lambda kind: f"{self.topic}/{kind}"  # noqa: E731
-        self._publisher = Publisher(
-            self._outbox,
-            links(self._broker, self._run_id, topic),
-            name=self._broker.name,
-            tell=self._tell,
-            on_reconnect=self._on_reconnect,
-        )
-        wake = self._publisher.wake
-        self._outbox.on_put = lambda: self._call(wake)
-        await self._publisher.run()
 
 
 async def _cancel_the_rest() -> None:

@@ -1,0 +1,187 @@
+"""`cotenant run --mqtt`: what a dashboard sees of a run, and that no broker keeps a run from its end."""
+
+import asyncio
+import json
+import signal
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant.run_dir.reader import read
+from tests.conductor.harness import Ended, ran, speech, speech_server, started, voice_scenario
+from tests.live.mosquitto import Mosquitto, Subscriber, mosquitto, needs_mosquitto, subscribed, until
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Mosquitto]:
+    with mosquitto(tmp_path) as broker:
+        yield broker
+
+
+def stuttering(number: int, _served: object) -> Any:
+    """Every second voice runs dry again and again: 80 ms of sound each 200 ms."""
+    return speech(packets=6, gap_ms=200 if number % 2 else 20)
+
+
+def scenario(url: str, **changes: Any) -> dict[str, Any]:
+    return voice_scenario(url, lookahead="100ms", **changes)
+
+
+def told(subscriber: Subscriber, kind: str) -> list[dict[str, Any]]:
+    lines = [line for line in subscriber.lines() if line[0].endswith(f"/{kind}")]
+    return [json.loads(payload) for _, _, payload in lines]
+
+
+def underruns_of(ended: Ended) -> Counter[int]:
+    """Stream -> how often it ran dry, played again from what was recorded."""
+    from cotenant.playback.player import PlayerOptions, play
+
+    assert ended.run_dir is not None
+    recording = read(ended.run_dir)
+    chunks = recording.tables["chunks"].to_pylist()
+    found: Counter[int] = Counter()
+    for row in recording.tables["streams"].to_pylist():
+        mine = [chunk for chunk in chunks if chunk["stream"] == row["stream"] and chunk["media"]]
+        if row["stage"] == "warm" or not mine:
+            continue
+        whole = row["end"] == "eos"
+        playback = play(
+            [chunk["arrival"] for chunk in mine],
+            [chunk["media"] for chunk in mine],
+            PlayerOptions(lookahead_ns=100_000_000),
+            done_ns=row["done"] if whole else None,
+            give_up_ns=row["done"],
+        )
+        found[row["stream"]] += playback.underruns or 0
+    return +found
+
+
+@needs_mosquitto
+def test_a_run_as_it_is_published(tmp_path: Path, broker: Mosquitto) -> None:
+    async def run() -> Ended:
+        async with speech_server(stuttering) as server:
+            return await ran(tmp_path, scenario(server.url), "--mqtt", broker.url)
+
+    with subscribed(broker, "-q", "1") as subscriber:
+        ended = asyncio.run(run())
+        until(lambda: len(told(subscriber, "status")) >= 2, "the last status")
+    assert ended.run_dir is not None, ended.err
+    assert {topic.rpartition("/")[0] for topic, _, _ in subscriber.lines()} == {
+        "lab", f"lab/{ended.run_dir.name}"
+    }  # fmt: skip
+    lines = [json.loads(payload) for topic, _, payload in subscriber.lines() if topic != "lab/ready"]
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    recorded = underruns_of(ended)
+    assert sum(recorded.values()) > 4
+    assert Counter(line["stream"] for line in told(subscriber, "underrun")) == recorded
+    places = Counter((line["window"], line["stage"]) for line in told(subscriber, "underrun"))
+    assert places["measure", "alone"] == ended.summary["stages"][0]["speech"]["underruns"]
+    stages = [(line["name"], line["phase"], line["edge"]) for line in told(subscriber, "stage")]
+    for name in ("alone", "alone/again"):
+        mine = [(phase, edge) for stage, phase, edge in stages if stage == name]
+        assert mine[0] == ("stage", "start")
+        assert mine[-1] == ("stage", "end")
+        assert ("measure", "start") in mine
+    assert told(subscriber, "metrics")[-1]["loads"].keys() == {"voices"}
+    (verdict,) = told(subscriber, "verdict")
+    assert verdict["exit_code"] == ended.code
+    assert verdict["verdict"] == ended.summary["verdict"]
+    assert str(tmp_path) not in json.dumps(lines)
+    first, last = told(subscriber, "status")
+    assert (first["status"], last["status"]) == ("running", "complete")
+    assert ended.manifest["mqtt"] == {"published": len(lines), "dropped": 0, "reconnects": 0}
+    assert f"{len(lines)} published, 0 dropped, 0 reconnects" in ended.err
+
+
+@needs_mosquitto
+def test_every_underrun_is_seen_once_though_the_broker_is_killed_in_mid_run(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    async def run() -> Ended:
+        async with (
+            speech_server(stuttering) as server,
+            started(tmp_path, scenario(server.url), "--mqtt", broker.url) as command,
+        ):
+            await command.until_marked("measure", "alone")
+            await asyncio.to_thread(broker.stop, kill=True)
+            await command.until_marked("measure", "alone", "end")
+            await asyncio.to_thread(broker.start)
+            return await command.end()
+
+    with subscribed(broker, "-c", "-i", "dashboard", "-q", "1") as subscriber:
+        ended = asyncio.run(run())
+        until(lambda: "published" in told(subscriber, "status")[-1], "the last status")
+    seen: list[dict[str, Any]] = []
+    for line in told(subscriber, "underrun"):
+        if not seen or line["seq"] > seen[-1]["seq"]:
+            seen.append(line)
+    assert Counter(line["stream"] for line in seen) == underruns_of(ended)
+    assert ended.manifest["mqtt"]["dropped"] == 0
+    assert ended.manifest["mqtt"]["reconnects"] == 1
+
+
+@needs_mosquitto
+def test_the_last_will_of_a_run_that_was_killed(tmp_path: Path, broker: Mosquitto) -> None:
+    async def run() -> None:
+        async with (
+            speech_server() as server,
+            started(tmp_path, scenario(server.url), "--mqtt", broker.url) as command,
+        ):
+            await command.until_marked("measure", "alone")
+            command.process.send_signal(signal.SIGKILL)
+            await command.end()
+
+    with subscribed(broker, "-q", "1") as subscriber:
+        asyncio.run(run())
+        until(lambda: len(told(subscriber, "status")) == 2, "the last will")
+    assert [line["status"] for line in told(subscriber, "status")] == ["running", "interrupted"]
+
+
+@needs_mosquitto
+def test_an_interrupted_run_says_so_itself(tmp_path: Path, broker: Mosquitto) -> None:
+    async def run() -> Ended:
+        async with (
+            speech_server() as server,
+            started(tmp_path, scenario(server.url), "--mqtt", broker.url) as command,
+        ):
+            await command.until_marked("measure", "alone")
+            command.process.send_signal(signal.SIGINT)
+            return await command.end()
+
+    with subscribed(broker, "-q", "1") as subscriber:
+        ended = asyncio.run(run())
+        until(lambda: len(told(subscriber, "status")) == 2, "the last status")
+    assert ended.code == 130
+    assert told(subscriber, "status")[-1]["status"] == "interrupted"
+    assert told(subscriber, "status")[-1]["seq"] is not None
+    assert told(subscriber, "verdict") == []
+    assert ended.manifest["status"] == "interrupted"
+    assert ended.manifest["mqtt"]["dropped"] == 0
+
+
+def test_a_broker_that_never_answers_changes_no_verdict(tmp_path: Path) -> None:
+    async def run(port: int) -> Ended:
+        async with speech_server() as server:
+            return await ran(tmp_path, scenario(server.url), "--mqtt", f"mqtt://127.0.0.1:{port}/lab")
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ended = asyncio.run(run(silent.getsockname()[1]))
+    assert ended.manifest["status"] == "complete"
+    assert ended.summary["stages"][0]["speech"]["streams"] > 0
+    assert ended.manifest["mqtt"]["published"] == 0
+    assert ended.manifest["mqtt"]["dropped"] > 5
+    assert "was never reached" in ended.err
+    assert ended.err.count("cannot be reached") == 1
+
+
+@pytest.mark.parametrize("url", ["http://broker", "mqtt://me:s3cret@broker", "mqtt://broker/#", ""])
+def test_a_bad_address_ends_before_anything_starts(tmp_path: Path, url: str) -> None:
+    ended = asyncio.run(ran(tmp_path, scenario("http://127.0.0.1:9"), "--mqtt", url))
+    assert ended.code == 2
+    assert ended.run_dir is None
+    assert "s3cret" not in ended.err
+    assert len(ended.err.strip().splitlines()) == 1
