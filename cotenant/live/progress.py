@@ -1,17 +1,20 @@
-"""The line a person watches during a run: stage, time left, underruns so far."""
+"""What a person watches during a run: stage, phase, time left, underruns so far of each stage."""
 
 import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from rich.console import Console
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 from cotenant.plain import without_controls
 from cotenant.units import NS_PER_S
+
+_NAME_COLUMNS: Final = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +48,21 @@ def clock_text(left_ns: int) -> str:
 
 
 def state_text(state: State) -> str:
-    """One line of at most about 80 columns."""
-    parts = [f"[{state.step}/{state.steps}] {state.stage}: {state.phase}"]
+    """All that is known in one line, for a log."""
+    return ", ".join(filter(None, (where_text(state), figures_text(state))))
+
+
+def where_text(state: State, width: int | None = None) -> str:
+    """Stage, phase and time left; where that is longer than `width` the stage's name is cut, nothing else."""
+    before, after = f"[{state.step}/{state.steps}] ", f": {state.phase}"
     if state.left_ns is not None:
-        parts.append(f"{clock_text(state.left_ns)} left")
+        after += f", {clock_text(state.left_ns)} left"
+    return before + cut(state.stage, None if width is None else width - len(before) - len(after)) + after
+
+
+def figures_text(state: State) -> str:
+    """Underruns and failed streams so far; empty where no stream has ended."""
+    parts = []
     if state.streams:
         parts.append(f"{state.underruns} underruns in {state.streams} streams")
     if state.failed:
@@ -56,25 +70,72 @@ def state_text(state: State) -> str:
     return ", ".join(parts)
 
 
+def cut(text: str, width: int | None) -> str:
+    """`text`, or its beginning and an ellipsis: `width` columns at most, but never less than 8."""
+    if width is None or cell_len(text) <= max(8, width):
+        return text
+    return set_cell_size(text, max(8, width) - 1).rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def mark_of(state: State, encoding: str) -> tuple[str, str]:
+    """A sign and a colour of a stage so far: the words beside it say the same, for whoever sees no colour."""
+    plain = not encoding.lower().startswith("utf")
+    if state.failed:
+        return "x" if plain else "\N{BALLOT X}", "red"
+    if state.underruns:
+        return "!" if plain else "\N{BLACK UP-POINTING TRIANGLE}", "yellow"
+    if state.streams:
+        return "+" if plain else "\N{CHECK MARK}", "green"
+    return "-" if plain else "\N{MIDDLE DOT}", "dim"
+
+
 class TerminalProgress:
-    """A line that rewrites itself, on a terminal."""
+    """On a terminal: two lines that rewrite themselves, and one that stays of each stage that is over."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._last: State | None = None
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         with suppress(OSError, ValueError):
             self._live.start()
 
     def show(self, state: State) -> None:
-        text = Text(without_controls(state_text(state)), no_wrap=True, overflow="ellipsis")
+        if self._last is not None and state.step != self._last.step:
+            self._leave(self._last)
+        self._last = state
+        where = Text(
+            without_controls(where_text(state, self._console.width)), no_wrap=True, overflow="ellipsis"
+        )
+        lines = [where]
+        if state.step:
+            lines.append(self._marked(state, figures_text(state) or "no stream has ended yet"))
         with suppress(OSError, ValueError):
-            self._live.update(text)
+            self._live.update(Group(*lines))
+
+    def _leave(self, state: State) -> None:
+        """One line of a stage that is over; what comes before the first one is none."""
+        if state.step:
+            width = max(8, min(_NAME_COLUMNS, self._console.width // 3))
+            name = set_cell_size(cut(state.stage, width), width)
+            self._print(self._marked(state, f"{name}  {figures_text(state) or 'no stream ended'}"))
+
+    def _marked(self, state: State, text: str) -> Text:
+        sign, colour = mark_of(state, self._console.encoding)
+        return Text.assemble(
+            (f"{sign} ", colour), (without_controls(text), colour), no_wrap=True, overflow="ellipsis"
+        )
 
     def line(self, text: str) -> None:
+        self._print(Text(without_controls(text)))
+
+    def _print(self, text: Text) -> None:
         with suppress(OSError, ValueError):
-            self._console.print(Text(without_controls(text)))
+            self._console.print(text)
 
     def close(self) -> None:
+        if self._last is not None:
+            self._leave(self._last)
+            self._last = None
         with suppress(OSError, ValueError):
             self._live.stop()
 
