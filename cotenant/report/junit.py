@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cotenant.report.gate_words import number_of, sentence, title
 from cotenant.report.text import run_word
+from cotenant.report.why import first_cause
 
 # What XML 1.0 cannot hold, not even escaped.
 _UNSPEAKABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -48,8 +49,9 @@ def render(summary: Mapping[str, Any]) -> str:
 
 def _stage(suite: ET.Element, stage: Mapping[str, Any]) -> None:
     name = str(stage["name"])
+    cause = first_cause(stage)
     for gate in stage["gates"]:
-        _gate(suite, name, gate)
+        _gate(suite, name, gate, cause)
     if stage["validity"] != "valid":
         reasons = "\n".join(map(str, stage.get("invalid_because") or ())) or "the stage is invalid"
         _error(suite, name, "validity", "invalid", reasons)
@@ -59,7 +61,7 @@ def _stage(suite: ET.Element, stage: Mapping[str, Any]) -> None:
         _error(suite, name, "verdict", str(stage["verdict"]), str(reason))
 
 
-def _gate(suite: ET.Element, stage: str, gate: Mapping[str, Any]) -> None:
+def _gate(suite: ET.Element, stage: str, gate: Mapping[str, Any], cause: str | None) -> None:
     case = _case(suite, stage, title(gate))
     numbers = {key: number_of(gate, key) for key in _NUMBERS}
     level = gate.get("level", "fail")
@@ -71,7 +73,8 @@ def _gate(suite: ET.Element, stage: str, gate: Mapping[str, Any]) -> None:
         _text(ET.SubElement(case, "system-out"), f"warning, {verdict}: {found}")
         return
     kind = "failure" if verdict == "fail" else "error"
-    _text(ET.SubElement(case, kind, type=verdict, message=_clean(found)), f"{title(gate)}\n{found}")
+    why = f"\nwhy: {cause}" if cause is not None else ""
+    _text(ET.SubElement(case, kind, type=verdict, message=_clean(found)), f"{title(gate)}\n{found}{why}")
 
 
 def _run(suite: ET.Element, summary: Mapping[str, Any]) -> None:

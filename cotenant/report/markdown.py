@@ -8,6 +8,7 @@ from cotenant.report.gate_words import number_of, number_text, sentence, title
 from cotenant.report.notes import notes
 from cotenant.report.table import COLUMNS, verdict_word
 from cotenant.report.text import run_word, safe
+from cotenant.report.why import first_cause
 from cotenant.units import format_ms
 
 LIMIT_BYTES: Final = 60 * 1024
@@ -17,6 +18,7 @@ _RESERVE_BYTES: Final = 1024
 _FOR_GATES_BYTES: Final = 16 * 1024
 _NAME_LENGTH: Final = 80
 _TEXT_LENGTH: Final = 300
+_CAUSE_LENGTH: Final = 600
 _TOP_GATES: Final = 8
 # An underscore within a word and a single colon are no markup.
 _SPECIAL: Final = re.compile(r"[\\`*\[\]<>|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)")
@@ -138,6 +140,9 @@ def _worst_gates(stages: Sequence[_Stage]) -> str:
     ]
     if len(red) > _TOP_GATES:
         lines.append(f"- and {len(red) - _TOP_GATES} more, below")
+    for stage in {stage["name"]: stage for stage, _ in red[:_TOP_GATES]}.values():
+        if (cause := first_cause(stage)) is not None:
+            lines.append(f"- why {escape(stage['name'])}: {escape(cause, _CAUSE_LENGTH)}")
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 

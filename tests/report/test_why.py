@@ -1,9 +1,12 @@
 """What stands under `why`."""
 
+import xml.etree.ElementTree as ElementTree
 from functools import cache
 from typing import Any
 
+from cotenant.report import junit, markdown
 from cotenant.report.console import render
+from cotenant.report.markdown import escape
 from cotenant.report.why import MOST_LINES, first_cause, why_lines
 from cotenant.verdict.summary import JudgeOptions, judge
 from cotenant.verdict.typed import summary_of
@@ -62,3 +65,14 @@ def test_the_causes_are_typed() -> None:
     assert cause.risk_ratio is not None
     assert cause.risk_ratio["low"] > 1
     assert first_cause(stage.raw) == cause.text
+
+
+def test_a_pull_request_and_a_job_see_the_first_cause() -> None:
+    summary, _ = _judged()
+    said = "the LLM read prompts of prefill"
+    assert f"- why crowd: {escape(first_cause(summary['stages'][1]), 600)}" in markdown.render(summary)
+    assert said in markdown.render(summary)
+    suite = ElementTree.fromstring(junit.render(summary))
+    texts = [failure.text or "" for failure in suite.iter("failure")]
+    assert texts
+    assert all("\nwhy: " in text and said in text for text in texts)
