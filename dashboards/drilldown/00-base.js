@@ -67,7 +67,9 @@ function shareText(value, count) {
 }
 
 function plainText(value, count) {
-  return isNumber(value) ? digits(value, count === undefined ? (value % 1 && Math.abs(value) < 100 ? 1 : 0) : count) : NONE;
+  return isNumber(value)
+    ? digits(value, count === undefined ? (value % 1 && Math.abs(value) < 100 ? 1 : 0) : count)
+    : NONE;
 }
 
 /** Seconds since the run's start as `m:ss.s`. */
@@ -110,7 +112,12 @@ function verdictClass(word) {
 function pill(word, label) {
   const kind = verdictClass(word);
   const text = label || (kind === "none" ? "no gate" : String(word).toUpperCase());
-  return el("span", { class: "pill " + kind }, el("span", { class: "shape", "aria-hidden": "true" }, SHAPES[kind]), text);
+  return el(
+    "span",
+    { class: "pill " + kind },
+    el("span", { class: "shape", "aria-hidden": "true" }, SHAPES[kind]),
+    text,
+  );
 }
 
 function announce(text) {
@@ -119,7 +126,12 @@ function announce(text) {
 
 /** A part of the page with its heading; parts are listed in the bar in the order of their making. */
 function section(id, title, lead) {
-  const node = el("section", { id, "aria-labelledby": id + "-title" }, el("h2", { id: id + "-title" }, title), lead && el("p", { class: "lead" }, lead));
+  const node = el(
+    "section",
+    { id, "aria-labelledby": id + "-title" },
+    el("h2", { id: id + "-title" }, title),
+    lead && el("p", { class: "lead" }, lead),
+  );
   document.getElementById("main").append(node);
   const link = el("a", { href: "#" + id }, title);
   link.addEventListener("click", (event) => {
@@ -135,5 +147,10 @@ function section(id, title, lead) {
 
 /** What is not there, said as such. */
 function missing(what, why) {
-  return el("p", { class: "missing" }, el("span", { class: "shape", "aria-hidden": "true" }, "∅"), el("span", {}, el("b", {}, what), why ? " " + why : ""));
+  return el(
+    "p",
+    { class: "missing" },
+    el("span", { class: "shape", "aria-hidden": "true" }, "∅"),
+    el("span", {}, el("b", {}, what), why ? " " + why : ""),
+  );
 }

@@ -46,8 +46,11 @@ function baselineName() {
 /** The run's stage that most needs a look: the first that fails and is valid, else the first that is not a pass. */
 function worstStage() {
   const stages = RUN.data.summary.stages || [];
-  return stages.find((stage) => stage.verdict === "fail" && stage.validity === "valid")
-    || stages.find((stage) => stage.verdict !== "pass") || null;
+  return (
+    stages.find((stage) => stage.verdict === "fail" && stage.validity === "valid") ||
+    stages.find((stage) => stage.verdict !== "pass") ||
+    null
+  );
 }
 
 function missingWhy(what) {

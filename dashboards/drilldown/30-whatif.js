@@ -5,27 +5,71 @@ const WHATIF = { index: 0, timer: 0 };
 
 function drawWhatIf() {
   const plan = RUN.data.what_if;
-  const part = section("what-if", "Lookahead", plan ? "The same recording played with a smaller or larger buffer. Each position says what cotenant gate says." : null);
+  const part = section(
+    "what-if",
+    "Lookahead",
+    plan
+      ? "The same recording played with a smaller or larger buffer. Each position says what cotenant gate says."
+      : null,
+  );
   if (!plan) {
     part.append(missing("No other lookahead can be tried.", RUN.data.what_if_why || "This run has no voices."));
     return;
   }
+  part.append(lookaheadControl(plan), stageKeys(Object.keys(plan.stages)));
+  const plots = el("div", { class: "two" });
+  part.append(plots);
+  for (const [which, title, note] of [
+    ["clean", "Clean utterances", "band: one-sided 95 % bounds"],
+    ["playback", "Time to playback, p95", "the price of a lookahead"],
+  ]) {
+    plotCard(plots, {
+      id: "whatif-" + which,
+      title,
+      note,
+      height: 300,
+      build: () => whatIfPlot(which),
+      table: () => whatIfTable(which),
+      click: (point) => tryLookahead(point.customdata),
+    });
+  }
+  tryLookahead(plan.own, true);
+}
+
+function lookaheadControl(plan) {
   const last = plan.lookahead_ms.length - 1;
-  const slider = el("input", { type: "range", id: "lookahead", min: 0, max: last, step: 1, value: plan.own, "aria-describedby": "lookahead-says" });
-  const number = el("output", { for: "lookahead", class: "big", id: "lookahead-ms" });
-  const own = el("button", { type: "button", class: "quiet", onclick: () => tryLookahead(plan.own) }, `The run's own: ${msUnit(plan.lookahead_ms[plan.own])}`);
-  part.append(el("div", { class: "card control" },
-    el("div", { class: "row" }, el("label", { for: "lookahead", class: "label" }, "lookahead"), number, own, mendButtons(plan)),
-    slider, verdictStrips(plan),
+  const slider = el("input", {
+    type: "range",
+    id: "lookahead",
+    min: 0,
+    max: last,
+    step: 1,
+    value: plan.own,
+    "aria-describedby": "lookahead-says",
+  });
+  slider.addEventListener("input", () => tryLookahead(Number(slider.value)));
+  const own = el(
+    "button",
+    { type: "button", class: "quiet", onclick: () => tryLookahead(plan.own) },
+    `The run's own: ${msUnit(plan.lookahead_ms[plan.own])}`,
+  );
+  return el(
+    "div",
+    { class: "card control" },
+    el(
+      "div",
+      { class: "row" },
+      el("label", { for: "lookahead", class: "label" }, "lookahead"),
+      el("output", { for: "lookahead", class: "big", id: "lookahead-ms" }),
+      own,
+      mendButtons(plan),
+    ),
+    slider,
+    verdictStrips(plan),
     el("p", { id: "lookahead-says", class: "says" }),
     el("div", { class: "scroll", tabindex: "0", id: "lookahead-table" }),
-    el("p", { class: "muted small" }, "The same in a terminal: ", el("code", { id: "lookahead-command" }))));
-  slider.addEventListener("input", () => tryLookahead(Number(slider.value)));
-  const plots = el("div", { class: "two" });
-  part.append(stageKeys(Object.keys(plan.stages)), plots);
-  plotCard(plots, { id: "whatif-clean", title: "Clean utterances", note: "band: one-sided 95 % bounds", height: 300, build: () => whatIfPlot("clean"), table: whatIfTable, click: (point) => tryLookahead(point.customdata) });
-  plotCard(plots, { id: "whatif-playback", title: "Time to playback, p95", note: "the price of a lookahead", height: 300, build: () => whatIfPlot("playback"), table: whatIfTable, click: (point) => tryLookahead(point.customdata) });
-  tryLookahead(plan.own, true);
+    el("p", { class: "muted small" }, "The same in a terminal: ", el("code", { id: "lookahead-command" })),
+  );
 }
 
 /** The lookaheads that the verdict names: the stages that pass there, and those that other gates still fail. */
@@ -37,8 +81,14 @@ function mendButtons(plan) {
     if (!found.has(key)) found.set(key, { index, passes, names: [] });
     found.get(key).names.push(stage);
   }
-  return [...found.values()].sort((a, b) => a.index - b.index).map(({ index, passes, names }) => el("button", { type: "button", class: "quiet", onclick: () => tryLookahead(index) },
-    `${msUnit(plan.lookahead_ms[index])} ${passes ? "mends" : "helps"} ${names.join(", ")}${passes ? "" : ", other gates still fail"}`));
+  return [...found.values()]
+    .sort((a, b) => a.index - b.index)
+    .map(({ index, passes, names }) => {
+      const ms = msUnit(plan.lookahead_ms[index]);
+      const all = names.join(", ");
+      const text = passes ? `${ms} mends ${all}` : `${ms} helps ${all}, other gates still fail`;
+      return el("button", { type: "button", class: "quiet", onclick: () => tryLookahead(index) }, text);
+    });
 }
 
 /** The position nearest to so many milliseconds. */
@@ -54,9 +104,14 @@ function tryLookahead(index, quiet) {
   const slider = document.getElementById("lookahead");
   slider.value = index;
   const stages = Object.entries(plan.stages);
-  slider.setAttribute("aria-valuetext", `${msUnit(ms)}: ${plan.run_word[index]}. ${stages.map(([name, stage]) => `${name} ${stage.verdict[index]}`).join(", ")}`);
+  slider.setAttribute(
+    "aria-valuetext",
+    `${msUnit(ms)}: ${plan.run_word[index]}. ${stages.map(([name, stage]) => `${name} ${stage.verdict[index]}`).join(", ")}`,
+  );
   document.getElementById("lookahead-ms").textContent = msUnit(ms);
-  document.getElementById("lookahead-says").replaceChildren(pill(plan.run_word[index]), " ", at(plan, "run_sentence") ? plan.run_sentence[index] : "");
+  document
+    .getElementById("lookahead-says")
+    .replaceChildren(pill(plan.run_word[index]), " ", at(plan, "run_sentence") ? plan.run_sentence[index] : "");
   document.getElementById("lookahead-command").textContent = `cotenant gate RUN --lookahead ${ms}ms`;
   document.getElementById("lookahead-table").replaceChildren(lookaheadTable(plan, index));
   const strips = document.getElementById("strips");
@@ -69,19 +124,41 @@ function tryLookahead(index, quiet) {
 function moveCursor() {
   for (const id of ["whatif-clean", "whatif-playback"]) {
     const plot = PLOTS.find((one) => one.id === id);
-    if (plot && plot.drawn) Plotly.relayout(plot.box, { shapes: cursorShapes(id === "whatif-clean" ? "clean" : "playback") });
+    if (plot && plot.drawn)
+      Plotly.relayout(plot.box, { shapes: cursorShapes(id === "whatif-clean" ? "clean" : "playback") });
   }
 }
 
 function lookaheadTable(plan, index) {
-  const columns = [{ head: "stage" }, { head: "verdict" }, { head: "clean", unit: "%", num: true }, { head: "95 % bounds", unit: "%", num: true }, { head: "playback p95", unit: "ms", num: true }, { head: "underruns", num: true }, { head: "headroom p5", unit: "ms", num: true }, { head: "gates not passed" }];
+  const columns = [
+    { head: "stage" },
+    { head: "verdict" },
+    { head: "clean", unit: "%", num: true },
+    { head: "95 % bounds", unit: "%", num: true },
+    { head: "playback p95", unit: "ms", num: true },
+    { head: "underruns", num: true },
+    { head: "headroom p5", unit: "ms", num: true },
+    { head: "gates not passed" },
+  ];
   const rows = Object.entries(plan.stages).map(([name, stage]) => {
-    const bounds = isNumber(stage.low[index]) || isNumber(stage.high[index]) ? `${shareText(stage.low[index])} … ${shareText(stage.high[index])}` : NONE;
+    const bounds =
+      isNumber(stage.low[index]) || isNumber(stage.high[index])
+        ? `${shareText(stage.low[index])} … ${shareText(stage.high[index])}`
+        : NONE;
     const broken = [...(stage.failing_gates[index] || []), ...((stage.inconclusive_gates || [])[index] || [])];
     return [
-      named(name), pill(stage.verdict[index]), shareText(stage.clean_share[index]), bounds, msText(stage.playback_p95_ms[index]),
-      plainText(at(stage, "underruns") ? stage.underruns[index] : null, 0), msText(at(stage, "headroom_p5_ms") ? stage.headroom_p5_ms[index] : null, null, true),
-      el("span", { class: "small broken", title: broken.map((one) => (stage.gates || [])[one]).join("; ") || null }, broken.map((one) => gateName(name, one)).join(", ") || NONE),
+      named(name),
+      pill(stage.verdict[index]),
+      shareText(stage.clean_share[index]),
+      bounds,
+      msText(stage.playback_p95_ms[index]),
+      plainText(at(stage, "underruns") ? stage.underruns[index] : null, 0),
+      msText(at(stage, "headroom_p5_ms") ? stage.headroom_p5_ms[index] : null, null, true),
+      el(
+        "span",
+        { class: "small broken", title: broken.map((one) => (stage.gates || [])[one]).join("; ") || null },
+        broken.map((one) => gateName(name, one)).join(", ") || NONE,
+      ),
     ];
   });
   return plainTable(columns, rows);
@@ -95,76 +172,44 @@ function gateName(stage, index) {
 
 /** One row of 101 cells for the run and for each stage: where the verdict changes, at one look and in words. */
 function verdictStrips(plan) {
-  const rows = [["the run", plan.run_word], ...Object.entries(plan.stages).map(([name, stage]) => [name, stage.verdict])];
-  return el("div", { class: "strips", id: "strips" }, rows.map(([name, words]) => {
-    const runs = [];
-    words.forEach((word, index) => {
-      const kind = verdictClass(word);
-      const before = runs[runs.length - 1];
-      if (before && before.kind === kind) before.to = index;
-      else runs.push({ kind, word: String(word).toUpperCase(), from: index, to: index });
-    });
-    const said = runs.map((run) => `${run.word} ${msUnit(plan.lookahead_ms[run.from])}${run.to > run.from ? " to " + msUnit(plan.lookahead_ms[run.to]) : ""}`).join(", ");
-    return el("div", { class: "strip" }, el("span", { class: "strip-name" }, named(name)),
-      el("div", { class: "cells", role: "img", "aria-label": said, title: said }, runs.map((run) => {
-        const width = run.to - run.from + 1;
-        return el("span", { class: run.kind, style: `flex:${width} 0 0` }, width > 9 ? `${SHAPES[run.kind]} ${run.word}` : width > 1 ? SHAPES[run.kind] : "");
-      })));
-  }));
-}
-
-function cursorShapes(which) {
-  const plan = RUN.data.what_if;
-  const c = ink();
-  const line = (x, dash, width) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: c.fg, width, dash } });
-  const shapes = [line(plan.lookahead_ms[plan.own], "dot", 1), line(plan.lookahead_ms[WHATIF.index], "solid", 1.5)];
-  const limit = whatIfLimit(which);
-  if (limit !== null) shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: limit, y1: limit, line: { color: c.fail, width: 1, dash: "dash" } });
-  return shapes;
-}
-
-/** The limit that a gate sets on the plotted number, if all the stages have the same one. */
-function whatIfLimit(which) {
-  const metric = which === "clean" ? "speech.clean_share" : "speech.time_to_playback_ms.p95";
-  const limits = new Set((RUN.data.summary.stages || []).flatMap((stage) => (stage.gates || []).filter((gate) => gate.metric === metric).map((gate) => gate.limit)));
-  return limits.size === 1 ? [...limits][0] * (which === "clean" ? 100 : 1) : null;
-}
-
-function whatIfPlot(which) {
-  const plan = RUN.data.what_if;
-  const c = ink();
-  const x = plan.lookahead_ms;
-  const where = x.map((_, index) => index);
-  const data = [], bands = new Set();
-  for (const [name, stage] of Object.entries(plan.stages)) {
-    const style = stageStyle(name);
-    const values = which === "clean" ? stage.clean_share.map((v) => (isNumber(v) ? v * 100 : null)) : stage.playback_p95_ms;
-    const band = JSON.stringify([stage.low, stage.high]); // stages with the very same bounds share one band
-    if (which === "clean" && stage.low.some(isNumber) && !bands.has(band)) {
-      bands.add(band);
-      const edge = (part, other) => part.map((v, index) => (isNumber(v) ? v * 100 : isNumber(stage.clean_share[index]) ? other : null));
-      data.push({ x, y: edge(stage.high, 100), mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: name });
-      data.push({ x, y: edge(stage.low, 0), mode: "lines", line: { width: 0 }, fill: "tonexty", fillcolor: tint(style.color), hoverinfo: "skip", showlegend: false, legendgroup: name });
-    }
-    data.push({ x, y: values, customdata: where, mode: "lines", name: shortName(name), legendgroup: name, line: { ...style, width: 2 }, hovertemplate: which === "clean" ? "%{x:.0f} ms: %{y:.1f} % clean<extra></extra>" : "%{x:.0f} ms: starts at %{y:.0f} ms<extra></extra>" });
-  }
-  const limit = whatIfLimit(which);
-  const note = limit === null ? [] : [{ xref: "paper", x: 1, xanchor: "right", y: limit, yanchor: which === "clean" ? "top" : "bottom", text: which === "clean" ? `at least ${limit} % asked` : `at most ${limit} ms asked`, showarrow: false, font: { size: 11, color: c.fail } }];
-  return { data, layout: baseLayout({ xaxis: axis("lookahead, ms"), yaxis: axis(which === "clean" ? "clean, %" : "time to playback p95, ms", which === "clean" ? { range: [-2, 103] } : { rangemode: "tozero" }), shapes: cursorShapes(which), annotations: note }) };
-}
-
-/** A colour as a light fill of itself. */
-function tint(color) {
-  const hex = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/i.exec(color);
-  return hex ? `rgba(${hex.slice(1).map((part) => parseInt(part, 16)).join(",")},0.08)` : "rgba(128,128,128,0.08)";
-}
-
-function whatIfTable() {
-  const plan = RUN.data.what_if;
-  const names = Object.keys(plan.stages);
-  const columns = [{ head: "lookahead", unit: "ms", num: true }, { head: "run" }, ...names.flatMap((name) => [{ head: name }, { head: "clean", unit: "%", num: true }, { head: "playback p95", unit: "ms", num: true }])];
-  return plainTable(columns, plan.lookahead_ms.map((ms, index) => [msText(ms), plan.run_word[index], ...names.flatMap((name) => {
-    const stage = plan.stages[name];
-    return [stage.verdict[index], shareText(stage.clean_share[index]), msText(stage.playback_p95_ms[index])];
-  })]));
+  const rows = [
+    ["the run", plan.run_word],
+    ...Object.entries(plan.stages).map(([name, stage]) => [name, stage.verdict]),
+  ];
+  return el(
+    "div",
+    { class: "strips", id: "strips" },
+    rows.map(([name, words]) => {
+      const runs = [];
+      words.forEach((word, index) => {
+        const kind = verdictClass(word);
+        const before = runs[runs.length - 1];
+        if (before && before.kind === kind) before.to = index;
+        else runs.push({ kind, word: String(word).toUpperCase(), from: index, to: index });
+      });
+      const said = runs
+        .map((run) => {
+          const from = msUnit(plan.lookahead_ms[run.from]);
+          return `${run.word} ${from}${run.to > run.from ? " to " + msUnit(plan.lookahead_ms[run.to]) : ""}`;
+        })
+        .join(", ");
+      return el(
+        "div",
+        { class: "strip" },
+        el("span", { class: "strip-name" }, named(name)),
+        el(
+          "div",
+          { class: "cells", role: "img", "aria-label": said, title: said },
+          runs.map((run) => {
+            const width = run.to - run.from + 1;
+            return el(
+              "span",
+              { class: run.kind, style: `flex:${width} 0 0` },
+              width > 9 ? `${SHAPES[run.kind]} ${run.word}` : width > 1 ? SHAPES[run.kind] : "",
+            );
+          }),
+        ),
+      );
+    }),
+  );
 }

@@ -59,7 +59,9 @@ function part(draw) {
     draw();
   } catch (error) {
     console.error(error);
-    document.getElementById("main").append(missing("A part of this page could not be drawn.", String(error && error.message)));
+    document
+      .getElementById("main")
+      .append(missing("A part of this page could not be drawn.", String(error && error.message)));
   }
 }
 
@@ -76,7 +78,18 @@ async function start() {
   }
   document.getElementById("fallback").remove();
   loading.remove();
-  for (const draw of [drawVerdict, drawStages, drawWhatIf, drawTimeline, drawUtterances, drawFaces, drawLlm, drawCompared, drawAbout]) part(draw);
+  for (const draw of [
+    drawVerdict,
+    drawStages,
+    drawWhatIf,
+    drawTimeline,
+    drawUtterances,
+    drawFaces,
+    drawLlm,
+    drawCompared,
+    drawAbout,
+  ])
+    part(draw);
   const dialog = document.getElementById("drill");
   dialog.addEventListener("close", drillClosed);
   dialog.addEventListener("keydown", drillKeys);

@@ -22,10 +22,10 @@ FLAGS: Final = (
 )  # fmt: skip
 LIMIT_S: Final = 60.0
 KEYS: Final = {
-    "Enter": ("Enter", 13, "\r"), "Escape": ("Escape", 27, None), "Tab": ("Tab", 9, None), " ": ("Space", 32, " "),
-    "ArrowDown": ("ArrowDown", 40, None), "ArrowUp": ("ArrowUp", 38, None), "ArrowLeft": ("ArrowLeft", 37, None),
-    "ArrowRight": ("ArrowRight", 39, None), "Home": ("Home", 36, None), "End": ("End", 35, None),
-    "PageDown": ("PageDown", 34, None),
+    "Enter": ("Enter", 13, "\r"), "Escape": ("Escape", 27, None), "Tab": ("Tab", 9, None),
+    " ": ("Space", 32, " "), "ArrowDown": ("ArrowDown", 40, None), "ArrowUp": ("ArrowUp", 38, None),
+    "ArrowLeft": ("ArrowLeft", 37, None), "ArrowRight": ("ArrowRight", 39, None),
+    "Home": ("Home", 36, None), "End": ("End", 35, None), "PageDown": ("PageDown", 34, None),
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ class PageError(Exception):
 
 
 class Page:
-    """One tab. `complaints` are its console errors, exceptions and blocked loads; `asked` every URL asked for."""
+    """One tab. `complaints`: console errors, exceptions, blocked loads; `asked`: each URL asked for."""
 
     def __init__(self, write_fd: int, read_fd: int) -> None:
         self._write_fd, self._read_fd = write_fd, read_fd
@@ -128,10 +128,10 @@ class Page:
     def click(self, selector: str) -> None:
         """A real click on the middle of the first element that matches."""
         place = self.evaluate(
-            "(() => { const node = document.querySelector(%s);"
+            f"(() => {{ const node = document.querySelector({json.dumps(selector)});"
             "node.scrollIntoView({block: 'center', behavior: 'instant'});"
             "const box = node.getBoundingClientRect();"
-            "return [box.x + box.width / 2, box.y + box.height / 2]; })()" % json.dumps(selector)
+            "return [box.x + box.width / 2, box.y + box.height / 2]; })()"
         )
         at = {"x": place[0], "y": place[1], "button": "left", "clickCount": 1}
         self.call("Input.dispatchMouseEvent", type="mousePressed", **at)

@@ -11,7 +11,7 @@ from cotenant.report.console import verdict_line
 from tests.page.browser import Page
 from tests.page.runs import data_of, judged, page_of, page_with, write_run
 from tests.page.test_page import DRAW_ALL, OPEN, text
-from tests.verdict.recordings import MS, Builder, S, good_run
+from tests.verdict.recordings import Builder, S, good_run
 
 HOSTILE = (
     '<img src=x onerror="window.pwned=1"></script><script>window.pwned=2</script>{{7*7}}%{x}<b>&amp;\'"`${1}'
@@ -131,8 +131,8 @@ def test_a_service_that_never_sends_sound_is_shown_as_infinite(tab: Page, tmp_pa
     tab.open(page_of(write_run(builder, tmp_path / "run")), f"stream={stream}")
     assert tab.evaluate(OPEN)
     assert "503 busy" in text(tab, "#drill")
-    assert text(tab, "#drill .facts dd") == "−∞"
-    assert text(tab, "#utterances-table tbody td") == "−∞"
+    assert text(tab, "#drill .facts dd") == "\u2212∞"
+    assert text(tab, "#utterances-table tbody td") == "\u2212∞"
 
 
 def test_data_that_cannot_be_read_leaves_the_plain_verdict(tab: Page, tmp_path: Path) -> None:
@@ -183,12 +183,13 @@ def test_big_runs_answer_at_once(
 # Each action with the layout it causes, in ms of the page's own clock; the best of five.
 TIMED = """(() => {
   const heads = document.querySelectorAll('#utterances-table .sort');
-  const key = (name) => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true, cancelable: true }));
+  const row = () => document.querySelector('#utterances-table tbody tr');
+  const key = (name) => row().dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
   const actions = {
     sort: (turn) => heads[turn % 2 ? 5 : 0].click(),
     filter: (turn) => filterStage(turn % 2 ? 'crowd' : ''),
     page: () => document.querySelectorAll('.pager button')[2].click(),
-    end: (turn) => { document.querySelector('#utterances-table tbody tr').focus(); key(turn % 2 ? 'End' : 'Home'); },
+    end: (turn) => key(turn % 2 ? 'End' : 'Home'),
     open: (turn) => openUtterance(LIST.table.order()[turn]),
     close: () => closeUtterance(),
     slider: (turn) => { tryLookahead(10 * turn); moveCursor(); },

@@ -1,6 +1,9 @@
 """The page of a run in a real browser: what it says, by mouse, by keyboard, by address."""
 
+import base64
+import io
 import json
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 from cotenant.cli.app import make_app
 from cotenant.report.console import verdict_line
 from tests.page.browser import Page
-from tests.page.runs import data_of, judged
+from tests.page.runs import data_of, judged, page_with
 
 Crowd = tuple[Path, Path]
 TEXT = "document.querySelector(%s).textContent"
@@ -65,9 +68,9 @@ def test_the_slider_says_what_python_computed_at_each_of_its_places(tab: Page, c
     shown = tab.evaluate(
         "[...Array(101).keys()].map((place) => { const slider = document.getElementById('lookahead');"
         "slider.value = place; slider.dispatchEvent(new Event('input'));"
-        "return [document.querySelector('#lookahead-says .pill').lastChild.data, %s,"
+        "return [document.querySelector('#lookahead-says .pill').lastChild.data,"
+        f"{TABLE}, "
         "slider.getAttribute('aria-valuetext'), document.getElementById('lookahead-ms').textContent]; })"
-        % TABLE
     )
     for place, (word, stages, spoken, ms) in enumerate(shown):
         assert word == plan["run_word"][place]
@@ -75,7 +78,7 @@ def test_the_slider_says_what_python_computed_at_each_of_its_places(tab: Page, c
             [name, one["verdict"][place]] for name, one in plan["stages"].items()
         ]
         assert spoken.startswith(f"{ms}: {word}. alone ")
-    assert {word for word, *_ in shown} == {"FAIL", "PASS"}
+    assert len({json.dumps(stages) for _, stages, *_ in shown}) > 3  # it does not say the same everywhere
 
 
 def test_the_slider_says_what_gate_says(tab: Page, crowd: Crowd, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +159,7 @@ def test_the_whole_way_by_keyboard(tab: Page, crowd: Crowd) -> None:
     assert tab.evaluate(focused) == str(rows[-1]["stream"])
     tab.press("Home")
     tab.press(" ")
-    assert tab.evaluate("[%s, DRILL.row.stream]" % OPEN) == [True, rows[0]["stream"]]
+    assert tab.evaluate(f"[{OPEN}, DRILL.row.stream]") == [True, rows[0]["stream"]]
 
 
 def test_the_address_restores_what_was_open(tab: Page, crowd: Crowd) -> None:
@@ -165,9 +168,8 @@ def test_the_address_restores_what_was_open(tab: Page, crowd: Crowd) -> None:
     ms = data["what_if"]["lookahead_ms"][64]
     fragment = f"stage=crowd&stream={row['stream']}&lookahead={_plain(ms)}"
     tab.open(crowd[1], fragment)
-    assert tab.evaluate("[DRILL.row.stream, WHATIF.index, document.getElementById('filter-stage').value]") == [
-        row["stream"], 64, "crowd",
-    ]  # fmt: skip
+    shown = tab.evaluate("[DRILL.row.stream, WHATIF.index, document.getElementById('filter-stage').value]")
+    assert shown == [row["stream"], 64, "crowd"]
     assert tab.evaluate(ROWS) == sum(one["stage"] == "crowd" for one in data["utterances"])
     kept = tab.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
     assert kept == {"stage": "crowd", "stream": str(row["stream"]), "lookahead": _plain(ms)}
@@ -226,3 +228,59 @@ def test_without_scripts_the_verdict_stands_in_the_page(tab: Page, crowd: Crowd)
     root = tab.call("DOM.getDocument", depth=1)["root"]["nodeId"]
     found = tab.call("DOM.querySelector", nodeId=root, selector="#verdict")["nodeId"]
     assert verdict_line(judged(run))[1][:30] in tab.call("DOM.getOuterHTML", nodeId=found)["outerHTML"]
+
+
+def test_one_time_axis_for_all_rows_by_button_and_by_key(tab: Page, crowd: Crowd) -> None:
+    line = data_of(crowd[1])["timeline"]
+    stage = next(one for one in line["stages"] if one["name"] == "crowd")
+    tab.open(crowd[1])
+    tab.evaluate(DRAW_ALL)
+    axes = "[...new Set(TIMELINE.plot.box.data.map((one) => one.xaxis || 'x'))]"
+    rows = "Object.keys(TIMELINE.plot.box._fullLayout).filter((key) => key.startsWith('yaxis')).length"
+    seen = "TIMELINE.plot.box._fullLayout.xaxis.range.map((one) => Math.round(one * 10) / 10)"
+    assert tab.evaluate(axes) == ["x"]
+    assert tab.evaluate(rows) == 4  # who worked, playable ahead, gaps, frames: no GPU here
+    tab.evaluate(
+        "[...document.querySelectorAll('#timeline .chips button')]"
+        ".find((one) => one.textContent.includes('crowd')).click()"
+    )
+    assert tab.evaluate(seen) == [round(stage["start_s"], 1), round(stage["end_s"], 1)]
+    tab.evaluate("TIMELINE.plot.box.focus()")
+    tab.press("ArrowRight")
+    step = (stage["end_s"] - stage["start_s"]) / 5
+    assert tab.evaluate(seen)[0] == pytest.approx(stage["start_s"] + step, abs=0.2)
+    tab.click("#timeline .check input:not(:checked)")
+    assert tab.evaluate(rows) == 5
+    # Another row does not lose the place.
+    assert tab.evaluate(seen)[0] == pytest.approx(stage["start_s"] + step, abs=0.2)
+
+
+def test_a_click_on_an_underrun_of_the_timeline_opens_its_utterance(tab: Page, crowd: Crowd) -> None:
+    first = data_of(crowd[1])["timeline"]["underruns"][0]
+    tab.open(crowd[1])
+    tab.evaluate(DRAW_ALL)
+    tab.evaluate(
+        "(() => { const box = TIMELINE.plot.box;"
+        "const marks = box.data.find((one) => one.name === 'underrun' && one.mode === 'markers');"
+        "box.emit('plotly_click', {points: [{customdata: marks.customdata[0]}]}); })()"
+    )
+    assert tab.evaluate("DRILL.row.stream") == first["stream"]
+    tab.evaluate("[...document.querySelectorAll('#drill button')].at(-1).click()")
+    tab.wait(f"!{OPEN}")
+    low, high = tab.evaluate("TIMELINE.plot.box._fullLayout.xaxis.range")
+    assert low < first["start_s"] < high
+    assert high - low < 60
+
+
+def test_the_sound_is_there_where_it_was_kept(tab: Page, crowd: Crowd, tmp_path: Path) -> None:
+    data = data_of(crowd[1])
+    sound = io.BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setparams((1, 2, 24_000, 0, "NONE", ""))
+        file.writeframes(bytes(48_000))
+    row = data["utterances"][0]
+    row.update(audio="data:audio/wav;base64," + base64.b64encode(sound.getvalue()).decode(), audio_why="")
+    tab.open(page_with(data, tmp_path / "page.html"), f"stream={row['stream']}")
+    tab.wait("document.querySelector('#drill audio').readyState >= 1")
+    assert tab.evaluate("document.querySelector('#drill audio').duration") == pytest.approx(1.0)
+    assert "not in this page" not in text(tab, "#drill")
