@@ -9,6 +9,7 @@ import numpy as np
 from cotenant.units import NS_PER_MS
 from cotenant.verdict.causes_blame import ALONE, UNATTRIBUTED, VOICE, WHOLE, Of, was_beside
 from cotenant.verdict.causes_faces import face_units
+from cotenant.verdict.causes_text import listed
 from cotenant.verdict.causes_units import Events, Units, voice_units
 from cotenant.verdict.causes_veto import Vetoes, vetoes_of
 from cotenant.verdict.causes_work import Beside, besides, works_of
@@ -151,7 +152,7 @@ def _text(
     took = (units.end_ns[unit] - units.start_ns[unit]) / NS_PER_MS
     text = f"the late {what} took {took:.0f} ms, others {units.usual_ns / NS_PER_MS:.0f} ms"
     if there:
-        text += f"; meanwhile {', '.join(during for _, during in there.values())}"
+        text += f"; meanwhile {'listed([during for _, during in there.values()])}"
     return text if cause is not None else f"{text}; no cause is told"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from cotenant.units import format_share
 from cotenant.verdict.causes_ratio import RiskRatio
 from cotenant.verdict.causes_slow import Slower
 
@@ -41,8 +42,8 @@ def beside_text(of: str, during: str, ratio: RiskRatio, control_share: float | N
     if ratio.without or control_share is None:
         return f"{HAPPENED[of][1]} began {likelier} while {during} {bounds}"
     return (
-        f"all {ratio.beside} late {MADE[of]} were made while {during}, as were {control_share:.0%} of those "
-        f"that came in time: {likelier} {bounds}"
+        f"all {ratio.beside} late {MADE[of]} were made while {during}, as were {format_share(control_share)} of "
+        f"those that came in time: {likelier} {bounds}"
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cotenant.units import NS_PER_MS, NS_PER_S
+from cotenant.units import NS_PER_MS, NS_PER_S, format_share
 from cotenant.verdict import columns
 from cotenant.verdict.causes_time import Cover, Level, Series
 from cotenant.verdict.causes_units import Units
@@ -131,7 +131,7 @@ def _llm(facts: Facts, load: Load) -> list[Work]:
 
 def _face(facts: Facts, load: Load) -> Work:
     """A face is drawn from when its audio is handed over, or from the frame before, to the next frame."""
-    during = f"a face of {load.name} was drawn"
+    during = f"a face ({load.name}) was drawn"
     mine = facts.streams.take(np.flatnonzero(facts.streams.load == load.name))
     rows = columns.table(facts.recording, "frames")
     order, offsets = columns.group(columns.ints(rows, "stream"), mine.stream)
@@ -163,7 +163,7 @@ def _voices(facts: Facts, stage: StagePlan, units: Units) -> list[Beside]:
     usual = float(np.median(spoken))
     if usual < 1 or not (spoken > usual).any():
         return []
-    during = f"more than {usual:g} voices were spoken"
+    during = f"more than {usual:g} voices spoke at once"
     return [
         Beside(
             work=Work(what="voices", who=loads[0] if len(loads) == 1 else None, during=during, level=level),
@@ -182,7 +182,7 @@ def _clock(facts: Facts, units: Units, end: Ints) -> list[Beside]:
     usual = clock_of_baseline(facts, clock)
     if usual is None:
         return []
-    during = f"the GPU ran below {THROTTLED:.0%} of the baseline's clock ({usual:.0f} MHz)"
+    during = f"the GPU ran below {format_share(THROTTLED)} of the baseline's clock ({usual:.0f} MHz)"
     value = clock.mean(units.start_ns, np.maximum(end, units.start_ns + 1))
     return [
         Beside(

@@ -227,6 +227,52 @@ def test_a_freeze_whose_sound_stood_still_waited_for_the_voice() -> None:
     assert face == {"voice_late"}
 
 
+def _gpu_rows(beside: Any, low_mhz: float) -> pa.Table:
+    """A clock that is low in some of the samples of 200 ms."""
+    ends = np.arange(200 * MS, 280 * S, 200 * MS)
+    value = np.where(beside(ends), low_mhz, 1980.0)
+    columns = {"t0": ends - 200 * MS, "t1": ends, "value": value}
+    words = {"gpu": "GPU-1", "metric": "sm_clock_mhz", "status": "ok"}
+    every = {name: [word] * len(ends) for name, word in words.items()}
+    return pa.table({**columns, **every}).select(TABLES["gpu"].names).cast(TABLES["gpu"])
+
+
+def test_a_clock_that_fell_is_named_where_stalls_go_with_it() -> None:
+    """Stalls where a prompt was read; the rows of the prompts are gone, and the clock fell then."""
+    recording, _ = _whole()
+    rows = recording.tables["streams"]
+    asked = rows.filter(pc.equal(rows["load"], "prefill"))
+    spans = [(row["due"], row["done"]) for row in asked.to_pylist()]
+    gpu = _gpu_rows(lambda t: np.array([any(a <= x < b for a, b in spans) for x in t]), 1200.0)
+    manifest = {**recording.manifest, "device": {"kind": "gpu"}}
+    tables = {
+        **recording.tables,
+        "gpu": gpu,
+        "streams": rows.filter(pc.not_equal(rows["load"], "prefill")),
+    }
+    cause = _crowd(judge(Recording(manifest=manifest, tables=tables), POINT))["causes"][0]
+    assert cause["what"] == "throttle"
+    assert "below 95" in cause["text"]
+    assert cause["risk_ratio"]["low"] > 1
+
+
+def test_the_use_of_the_gpu_alone_names_nothing() -> None:
+    recording, _ = _whole()
+    rows = recording.tables["streams"]
+    gpu = _gpu_rows(lambda t: np.zeros(len(t), dtype=bool), 0.0)
+    used = gpu.set_column(3, "metric", pa.array(["sm_percent"] * len(gpu)))
+    manifest = {**recording.manifest, "device": {"kind": "gpu"}}
+    tables = {
+        **recording.tables,
+        "gpu": used,
+        "streams": rows.filter(pc.not_equal(rows["load"], "prefill")),
+    }
+    (cause,) = _crowd(judge(Recording(manifest=manifest, tables=tables), POINT))["causes"]
+    assert cause["what"] == "unattributed"
+    assert cause["evidence"]["gpu_window_ms"] == 200
+    assert 0 < cause["evidence"]["gpu_window_fits_share"] <= 1
+
+
 def test_the_canary_counts_busy_processes_under_time_slicing_only() -> None:
     found = {}
     for sharing in ("time-slice", "mps"):
