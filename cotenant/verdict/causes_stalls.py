@@ -152,7 +152,7 @@ def _text(
     took = (units.end_ns[unit] - units.start_ns[unit]) / NS_PER_MS
     text = f"the late {what} took {took:.0f} ms, others {units.usual_ns / NS_PER_MS:.0f} ms"
     if there:
-        text += f"; meanwhile {'listed([during for _, during in there.values()])}"
+        text += f"; meanwhile {listed([during for _, during in there.values()])}"
     return text if cause is not None else f"{text}; no cause is told"
 
 

@@ -41,9 +41,10 @@ def beside_text(of: str, during: str, ratio: RiskRatio, control_share: float | N
     bounds = interval(ratio.low, ratio.high)
     if ratio.without or control_share is None:
         return f"{HAPPENED[of][1]} began {likelier} while {during} {bounds}"
+    control = format_share(control_share)
     return (
-        f"all {ratio.beside} late {MADE[of]} were made while {during}, as were {format_share(control_share)} of "
-        f"those that came in time: {likelier} {bounds}"
+        f"all {ratio.beside} late {MADE[of]} were made while {during}, as were {control} of those that came in "
+        f"time: {likelier} {bounds}"
     )
 
 
