@@ -62,4 +62,6 @@ class HeardVoice:
         ]
         fresh = over[self.told :]
         self.told = max(self.told, len(over))
+        if ended:
+            self._arrival_ns, self._media_ns = [], []
         return fresh

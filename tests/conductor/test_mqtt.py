@@ -163,7 +163,12 @@ def test_an_interrupted_run_says_so_itself(tmp_path: Path, broker: Mosquitto) ->
     assert ended.manifest["mqtt"]["dropped"] == 0
 
 
-def test_a_broker_that_never_answers_changes_no_verdict(tmp_path: Path) -> None:
+def test_a_broker_that_never_answers_changes_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COTENANT_MQTT_USER", "me")
+    monkeypatch.setenv("COTENANT_MQTT_PASSWORD", "s3cret-0123456789")
+
     async def run(port: int) -> Ended:
         async with speech_server() as server:
             return await ran(tmp_path, scenario(server.url), "--mqtt", f"mqtt://127.0.0.1:{port}/lab")
@@ -176,6 +181,10 @@ def test_a_broker_that_never_answers_changes_no_verdict(tmp_path: Path) -> None:
     assert ended.manifest["mqtt"]["dropped"] > 5
     assert "was never reached" in ended.err
     assert ended.err.count("cannot be reached") == 1
+    assert ended.run_dir is not None
+    files = [path for path in ended.run_dir.rglob("*") if path.is_file()]
+    assert [path for path in files if b"s3cret" in path.read_bytes()] == []
+    assert "s3cret" not in ended.err
 
 
 @pytest.mark.parametrize("url", ["http://broker", "mqtt://me:s3cret@broker", "mqtt://broker/#", ""])
