@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant.units import NS_PER_MS
+from cotenant.verdict.causes_against import rtf_of
 from cotenant.verdict.causes_blame import (
     ALONE,
     UNATTRIBUTED,
@@ -19,7 +20,6 @@ from cotenant.verdict.causes_blame import (
     Blame,
     blame_faces,
     blame_voices,
-    rtf_of,
     was_beside,
 )
 from cotenant.verdict.causes_evidence import evidence_of

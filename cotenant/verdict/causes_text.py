@@ -43,8 +43,8 @@ def beside_text(of: str, during: str, ratio: RiskRatio, control_share: float | N
         return f"{HAPPENED[of][1]} began {likelier} while {during} {bounds}"
     control = format_share(control_share)
     return (
-        f"all {ratio.beside} late {MADE[of]} were made while {during}, as were {control} of those that came in "
-        f"time: {likelier} {bounds}"
+        f"all {ratio.beside} late {MADE[of]} were made while {during}, as were {control} of those that came "
+        f"in time: {likelier} {bounds}"
     )
 
 
