@@ -31,6 +31,7 @@ from cotenant.verdict.causes_text import (
     as_often_text,
     beside_text,
     count_text,
+    drawn_text,
     listed,
     slow_text,
     times,
@@ -116,6 +117,15 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
 def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) -> dict[str, Any]:
     """The co-tenants against the baseline; or the voice that is too slow by itself."""
     facts, added = run.facts, blame.added
+    if blame.of == "face" and isinstance(blame.slow, Slower) and word == WHOLE:
+        what, who = (_kind_of(blame, added[0]), added[0]) if len(added) == 1 else (WHOLE, None)
+        entry = _entry(run, found, blame, what, who, chosen, drawn_text(added, blame.slow))
+        entry["evidence"] |= {
+            f"slower_than_solo{end}": blame.slow.entry()[name]
+            for end, name in (("", "value"), ("_low", "low"), ("_high", "high"))
+        }
+        entry["why"]["risk_ratio"] = f"{WITHIN}: the drawing is compared with the solo window's instead"
+        return entry
     if blame.of == "face":
         rates = {load.name: slow_alone(facts, load.name) for load in facts.plan.of_kind(found.plan, "faces")}
         load, rate = next((load, rate) for load, rate in rates.items() if rate is not None)

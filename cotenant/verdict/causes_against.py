@@ -1,4 +1,4 @@
-"""What a stage adds to the baseline and has all the time, against the baseline: the stage itself cannot tell."""
+"""What a stage adds to the baseline and has all the time, against the baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cotenant.verdict.causes_against import against_baseline, inseparable, rtf_of
-from cotenant.verdict.causes_faces import face_units, slow_alone
+from cotenant.verdict.causes_against import SLOWER, against_baseline, inseparable, rtf_of
+from cotenant.verdict.causes_faces import face_units, slow_alone, slower_than_solo
 from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
 from cotenant.verdict.causes_slow import Slower, added_by
 from cotenant.verdict.causes_units import Events, Units, voice_units
@@ -83,7 +83,7 @@ def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withh
 
 
 def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
-    """None where no face froze. The baseline has no face: what is always there is blamed on no tenant."""
+    """None where no face froze. What is always there is judged by the solo window: a baseline has no face."""
     stage = found.plan
     if stage.name not in facts.faces.clips:
         return None
@@ -98,8 +98,12 @@ def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
     ratios, named = compare("face", replace(units, stall_ns=stall), beside)
     word = words_of(events, vetoes, beside, named)
     loads = [load.name for load in facts.plan.of_kind(stage, "faces")]
+    left = (vetoes.word == "") & (word == UNATTRIBUTED)
+    slow = slower_than_solo(facts, stage, units)
     if any(slow_alone(facts, load) is not None for load in loads):
-        word[(vetoes.word == "") & (word == UNATTRIBUTED)] = ALONE
+        word[left] = ALONE
+    elif isinstance(slow, Slower) and slow.low >= SLOWER:
+        word[left] = WHOLE
     word[waited & (vetoes.word != "own_load")] = VOICE
     return Blame(
         of="face",
@@ -110,8 +114,8 @@ def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
         beside=beside,
         ratios=ratios,
         named=named,
-        slow="a solo window is too short for an interval",
-        added=(),
+        slow=slow,
+        added=tuple(load for load in stage.loads if load not in loads),
     )
 
 

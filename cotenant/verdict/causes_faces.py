@@ -1,5 +1,8 @@
 """The frames of a stage's faces as units, its freezes as events, and what a freeze says of the voice."""
 
+import math
+from typing import Final
+
 import numpy as np
 
 from cotenant.playback.blocks import in_order
@@ -8,13 +11,16 @@ from cotenant.playback.freezes import freezes_of
 from cotenant.records import SOLO_PREFIX
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
+from cotenant.verdict.bootstrap import upper_t
+from cotenant.verdict.causes_slow import TAIL, Slower
 from cotenant.verdict.causes_units import Events, Units, units_of
-from cotenant.verdict.columns import NULL, Bools, Ints
+from cotenant.verdict.columns import NULL, Bools, Floats, Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.plan import StagePlan
 
 # A head that draws less than this share of its frames in time, with nothing beside it, is too slow itself.
-FAST_ENOUGH = 0.9
+FAST_ENOUGH: Final = 0.9
+LEAST_SECONDS: Final = 4
 
 
 def face_units(facts: Facts, stage: str) -> tuple[Units, Events, Bools]:
@@ -55,6 +61,44 @@ def usual_alone(facts: Facts, stage: StagePlan) -> int | None:
             units, _, _ = face_units(facts, SOLO_PREFIX + load.name)
             return units.usual_ns if len(units.start_ns) else None
     return None
+
+
+def slower_than_solo(facts: Facts, stage: StagePlan, units: Units) -> Slower | str:
+    """By how much longer the pictures of a stage take than in the solo window, or why that is not known.
+
+    The ratio of the geometric means over seconds of the mean making time in each, with Welch's interval (the
+    fewer degrees of freedom of the two); `rtf` and `rtf_baseline` are the mean making times, s.
+    """
+    solos = [SOLO_PREFIX + load.name for load in facts.plan.of_kind(stage, "faces")]
+    solo = next((name for name in solos if name in facts.faces.clips), None)
+    if solo is None:
+        return "there is no solo window"
+    alone, events, _ = face_units(facts, solo)
+    if len(events.unit):
+        return "it freezes in its solo window too"
+    here, there = _by_second(units), _by_second(alone)
+    least = min(len(here), len(there))
+    if least < LEAST_SECONDS:
+        return "a solo window is too short for an interval"
+    error = math.sqrt(here.var(ddof=1) / len(here) + there.var(ddof=1) / len(there))
+    middle, wide = float(here.mean() - there.mean()), upper_t(TAIL, least - 1) * error
+    return Slower(
+        value=math.exp(middle),
+        low=math.exp(middle - wide),
+        high=math.exp(middle + wide),
+        pairs=least,
+        rtf=float((units.end_ns - units.start_ns).mean()) / NS_PER_S,
+        rtf_baseline=float((alone.end_ns - alone.start_ns).mean()) / NS_PER_S,
+    )
+
+
+def _by_second(units: Units) -> Floats:
+    """The logarithm of the mean making time in each second of each clip, ns."""
+    second = units.start_ns // NS_PER_S
+    _, index = np.unique(np.column_stack((units.stream, second)), axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    total = np.bincount(index, weights=(units.end_ns - units.start_ns).astype(np.float64))
+    return np.asarray(np.log(np.maximum(1.0, total / np.maximum(1, np.bincount(index)))))
 
 
 def _freezes(clips: FaceFleet) -> Events:

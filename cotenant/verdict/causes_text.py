@@ -64,7 +64,7 @@ def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str
     if isinstance(slow, RiskRatio) and not slow.without:
         text = (
             f"beside {names} {slow.beside} chunks came too late, in the same utterances of the baseline none "
-            f"({times(slow.value)} times likelier; 95 % interval {interval(slow.low, slow.high)[16:]}"
+            f"({times(slow.value)} times likelier; {interval(slow.low, slow.high)[1:]}"
         )
     elif isinstance(slow, RiskRatio):
         text = (
@@ -83,6 +83,15 @@ def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str
         text += "; nothing within this stage tells them apart"
     shown = [f"{load} {times(cost.value)} times" for load, cost in costs.items()]
     return f"{text}; in stages of their own: {', '.join(shown)}" if len(loads) > 1 and shown else text
+
+
+def drawn_text(loads: Sequence[str], slow: Slower) -> str:
+    """Pictures beside the rest of a stage, against the solo window."""
+    text = (
+        f"beside {listed(loads)} the next pictures take {slow.rtf * 1000:.0f} ms, {times(slow.value)} times "
+        f"as long as in the solo window {interval(slow.low, slow.high)}"
+    )
+    return f"{text}; nothing within this stage tells them apart" if len(loads) > 1 else text
 
 
 def listed(names: Sequence[str]) -> str:

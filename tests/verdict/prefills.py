@@ -1,14 +1,17 @@
 """Recordings of voices beside an LLM that reads a prompt now and then, with stalls whose cause is known."""
 
 import copy
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
 from cotenant.records import Recording
+from cotenant.verdict.summary import JudgeOptions, judge
 from tests.verdict.recordings import MS, SCENARIO, Builder, S
 
 Kind = Literal["prefill", "chunks", "incidents", "utterances", "none"]
+POINT = JudgeOptions(decision="point")
 CHUNKS, GAP_MS, MEDIA_MS = 30, 150, 160
 START_S = 10
 
@@ -121,3 +124,15 @@ def _arrivals(
         }[kind]
         found.append(found[-1] + made + (float(rng.uniform(500, 900)) if hit else 0.0))
     return found
+
+
+def crowd_of(summary: dict[str, Any]) -> dict[str, Any]:
+    """The entry of the crowd."""
+    return next(stage for stage in summary["stages"] if stage["name"] == "crowd")
+
+
+@cache
+def known() -> tuple[Recording, dict[str, Any]]:
+    """A recording with stalls beside prompts only, and its summary."""
+    recording = run("prefill", 3)
+    return recording, judge(recording, POINT)

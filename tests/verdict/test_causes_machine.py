@@ -1,0 +1,113 @@
+"""Causes of freezes, and what the GPU's own rows say of causes."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from cotenant.records import TABLES, Recording
+from cotenant.verdict.summary import judge
+from tests.verdict import prefills
+from tests.verdict.prefills import POINT, crowd_of, known
+from tests.verdict.recordings import MS, S, good_run
+
+
+def test_a_freeze_whose_sound_stood_still_waited_for_the_voice() -> None:
+    builder = good_run(late_ms=1500, share=0.5)
+    prefills.watched(builder, 0, 250 * S)
+    causes = crowd_of(judge(builder.build(), POINT))["causes"]
+    face = {cause["what"] for cause in causes if cause["of"] == "face"}
+    assert face == {"voice_late"}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_pictures_that_come_slower_than_in_the_solo_window(alone: bool) -> None:
+    """Against a solo window of the same head the others are to blame; without one nothing is."""
+    builder = good_run(faces=False)
+    prefills.watched(builder, 0, 260 * S)
+    for utterance in range(12):
+        arrivals = [250.0 + 90 * index + 400 * (index // 12) for index in range(40)]
+        builder.face("crowd", 80 * S + utterance * 5 * S, arrivals, utterance=utterance)
+    if alone:
+        builder.window("solo:faces", 225 * S, 240 * S)
+        for utterance in range(3):
+            arrivals = [250.0 + 36 * index + utterance for index in range(80)]
+            builder.face("solo:faces", 225 * S + utterance * 5 * S, arrivals, utterance=utterance)
+    causes = crowd_of(judge(builder.build(), POINT))["causes"]
+    (cause,) = [cause for cause in causes if cause["of"] == "face"]
+    if alone:
+        assert cause["what"] == "co_tenancy"
+        assert "beside voices and decode" in cause["text"]
+        assert 2.5 < cause["evidence"]["slower_than_solo"] < 4
+    else:
+        assert cause["what"] == "unattributed"
+
+
+def _gpu_rows(beside: Any, low_mhz: float) -> pa.Table:
+    """A clock that is low in some of the samples of 200 ms."""
+    ends = np.arange(200 * MS, 280 * S, 200 * MS)
+    value = np.where(beside(ends), low_mhz, 1980.0)
+    columns = {"t0": ends - 200 * MS, "t1": ends, "value": value}
+    words = {"gpu": "GPU-1", "metric": "sm_clock_mhz", "status": "ok"}
+    every = {name: [word] * len(ends) for name, word in words.items()}
+    return pa.table({**columns, **every}).select(TABLES["gpu"].names).cast(TABLES["gpu"])
+
+
+def test_a_clock_that_fell_is_named_where_stalls_go_with_it() -> None:
+    """Stalls where a prompt was read; the rows of the prompts are gone, and the clock fell then."""
+    recording, _ = known()
+    rows = recording.tables["streams"]
+    asked = rows.filter(pc.equal(rows["load"], "prefill"))
+    spans = [(row["due"], row["done"]) for row in asked.to_pylist()]
+    gpu = _gpu_rows(lambda t: np.array([any(a <= x < b for a, b in spans) for x in t]), 1200.0)
+    manifest = {**recording.manifest, "device": {"kind": "gpu"}}
+    tables = {
+        **recording.tables,
+        "gpu": gpu,
+        "streams": rows.filter(pc.not_equal(rows["load"], "prefill")),
+    }
+    cause = crowd_of(judge(Recording(manifest=manifest, tables=tables), POINT))["causes"][0]
+    assert cause["what"] == "throttle"
+    assert "below 95" in cause["text"]
+    assert cause["risk_ratio"]["low"] > 1
+
+
+def test_the_use_of_the_gpu_alone_names_nothing() -> None:
+    recording, _ = known()
+    rows = recording.tables["streams"]
+    gpu = _gpu_rows(lambda t: np.zeros(len(t), dtype=bool), 0.0)
+    used = gpu.set_column(3, "metric", pa.array(["sm_percent"] * len(gpu)))
+    manifest = {**recording.manifest, "device": {"kind": "gpu"}}
+    tables = {
+        **recording.tables,
+        "gpu": used,
+        "streams": rows.filter(pc.not_equal(rows["load"], "prefill")),
+    }
+    (cause,) = crowd_of(judge(Recording(manifest=manifest, tables=tables), POINT))["causes"]
+    assert cause["what"] == "unattributed"
+    assert cause["evidence"]["gpu_window_ms"] == 200
+    assert 0 < cause["evidence"]["gpu_window_fits_share"] <= 1
+
+
+def test_the_canary_counts_busy_processes_under_time_slicing_only() -> None:
+    found = {}
+    for sharing in ("time-slice", "mps"):
+        recording = prefills.run("prefill", 3)
+        rng = np.random.default_rng(1)
+        at = np.arange(0, 260 * S, 20 * MS)
+        beside = (at > 95 * S) & (at < 160 * S)
+        latency = np.where(beside, rng.uniform(0.1, 8.9, len(at)), 0.1) * MS
+        canary = pa.table(
+            {"t": at, "latency": latency.astype(np.int64), "device": ["cuda:0"] * len(at)},
+            schema=TABLES["canary"],
+        )
+        scenario = {**recording.manifest["scenario"], "sharing": sharing, "device": "cuda:0"}
+        manifest = {**recording.manifest, "scenario": scenario, "device": {"kind": "gpu"}}
+        run = Recording(manifest=manifest, tables={**recording.tables, "canary": canary})
+        found[sharing] = crowd_of(judge(run, POINT))["causes"][0]
+    assert found["time-slice"]["evidence"]["gpu_processes"] == 4
+    assert "assumed" in found["time-slice"]["evidence"]["gpu_processes_how"]
+    assert found["mps"]["evidence"]["gpu_processes"] is None
+    assert found["mps"]["why"]["evidence.gpu_processes"] == "counted under time slicing only"
