@@ -43,14 +43,13 @@ function baselineName() {
   return entry ? entry.name : null;
 }
 
-/** The run's stage that most needs a look: the first that fails and is valid, else the first that is not a pass. */
+/** The stage that the verdict comes from: a baseline that fails, else the last one that fails; null where all pass. */
 function worstStage() {
   const stages = RUN.data.summary.stages || [];
-  return (
-    stages.find((stage) => stage.verdict === "fail" && stage.validity === "valid") ||
-    stages.find((stage) => stage.verdict !== "pass") ||
-    null
-  );
+  const bad = stages.filter((stage) => stage.verdict === RUN.data.summary.verdict && stage.verdict !== "pass");
+  const valid = bad.filter((stage) => stage.validity === "valid");
+  const counted = valid.length ? valid : bad;
+  return counted.find((stage) => stage.baseline) || counted[counted.length - 1] || null;
 }
 
 function missingWhy(what) {

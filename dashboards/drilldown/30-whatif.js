@@ -1,7 +1,7 @@
 // What another lookahead would have done: 101 of them, each judged by Python; this only picks one to show.
 "use strict";
 
-const WHATIF = { index: 0, timer: 0 };
+const WHATIF = { index: 0, timer: 0, band: null };
 
 function drawWhatIf() {
   const plan = RUN.data.what_if;
@@ -20,7 +20,7 @@ function drawWhatIf() {
   const plots = el("div", { class: "two" });
   part.append(plots);
   for (const [which, title, note] of [
-    ["clean", "Clean utterances", "band: one-sided 95 % bounds"],
+    ["clean", "Clean utterances", bandChoice(plan)],
     ["playback", "Time to playback, p95", "the price of a lookahead"],
   ]) {
     plotCard(plots, {
@@ -34,6 +34,25 @@ function drawWhatIf() {
     });
   }
   tryLookahead(plan.own, true);
+}
+
+/** Whose bounds the plot shows: one stage's at a time, first that of the worst; all are in the tables. */
+function bandChoice(plan) {
+  const names = Object.keys(plan.stages);
+  const worst = worstStage();
+  WHATIF.band = worst && names.includes(worst.name) ? worst.name : names[names.length - 1];
+  const choose = el(
+    "select",
+    { id: "whatif-band", class: "small", onchange: () => showBand(choose.value) },
+    names.map((name) => el("option", { value: name, selected: name === WHATIF.band }, name)),
+  );
+  return el("label", {}, "with the one-sided 95 % bounds of ", choose);
+}
+
+function showBand(name) {
+  WHATIF.band = name;
+  const plot = PLOTS.find((one) => one.id === "whatif-clean");
+  if (plot.drawn) drawPlot(plot);
 }
 
 function lookaheadControl(plan) {

@@ -84,7 +84,7 @@ function stageShapes(line, c) {
       y0: 0,
       y1: 1,
       fillcolor: tint(c.pass),
-      opacity: 0.55,
+      opacity: 0.35,
       line: { width: 0 },
     })),
   );

@@ -97,6 +97,22 @@ def test_the_slider_says_what_gate_says(tab: Page, crowd: Crowd, capsys: pytest.
         ]
 
 
+def test_the_bounds_are_those_of_the_chosen_stage(tab: Page, crowd: Crowd) -> None:
+    plan = data_of(crowd[1])["what_if"]["stages"]
+    tab.open(crowd[1])
+    tab.evaluate(DRAW_ALL)
+    plot = "PLOTS.find((one) => one.id === 'whatif-clean').box"
+    band = f"{plot}.data.filter((one) => one.fill).map((one) => one.y)"
+    assert tab.evaluate("document.getElementById('whatif-band').value") == "crowd"
+    for name in ("crowd", "alone"):
+        tab.evaluate(
+            "(() => { const choose = document.getElementById('whatif-band');"
+            f"choose.value = '{name}'; choose.dispatchEvent(new Event('change')); }})()"
+        )
+        low = [[None if one is None else one * 100 for one in plan[name]["low"]]]
+        assert tab.evaluate(band) == [pytest.approx(low[0])]
+
+
 def test_arrow_keys_move_the_slider(tab: Page, crowd: Crowd) -> None:
     tab.open(crowd[1])
     own = data_of(crowd[1])["what_if"]["own"]
