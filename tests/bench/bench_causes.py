@@ -1,9 +1,10 @@
 """How long causes take, over judging the same run without them.
 
-    python -m tests.bench.bench_causes [ten-minutes | hour]
+    python -m tests.bench.bench_causes [ten-minutes | hour | rates]
 
 The runs of `bench_judge` with what observers record beside them: a canary sample every 5 ms, a dozen GPU
-metrics every 200 ms, host and engine rows. A tenth of the utterances of one stage stall.
+metrics every 200 ms, host and engine rows. A tenth of the utterances of one stage stall. `rates`: of 200 runs whose
+truth is known, how many name something.
 """
 
 import sys
@@ -20,6 +21,7 @@ from cotenant.records import TABLES, Recording
 from cotenant.verdict import summary
 from cotenant.verdict.summary import JudgeOptions, judge
 from tests.bench.bench_judge import recording
+from tests.verdict import prefills
 from tests.verdict.recordings import MS, S
 
 METRICS = ("sm_percent", "dram_percent", "sm_clock_mhz", "power_w", *(f"other_{index}" for index in range(8)))
@@ -99,7 +101,21 @@ def _nothing(run: object, found: object) -> tuple[list[dict[str, Any]], str]:
     return [], ""
 
 
+def rates(runs: int = 200) -> None:
+    """How many runs name the prompts where stalls go with them, and name anything where they do not."""
+    kinds: tuple[prefills.Kind, ...] = ("prefill", "chunks", "incidents", "utterances")
+    for kind in kinds:
+        named = 0
+        for seed in range(runs):
+            found = judge(prefills.run(kind, seed), prefills.POINT)
+            named += any(cause["what"] != "unattributed" for cause in prefills.crowd_of(found)["causes"])
+        print(f"{kind}: {named} of {runs} runs name a cause")
+
+
 def main() -> None:
+    if sys.argv[1:] == ["rates"]:
+        rates()
+        return
     hour = len(sys.argv) > 1 and sys.argv[1] == "hour"
     if hour:
         run = recording(minutes=60, voices=256, faces=64, llm=16, chunk_ms=100)

@@ -73,7 +73,7 @@ def test_stalls_at_random_beside_the_same_prompts_are_blamed_on_nothing(kind: pr
 
 @pytest.mark.parametrize("kind", ["chunks", "incidents", "utterances"])
 def test_of_many_runs_with_random_stalls_few_name_anything(kind: prefills.Kind) -> None:
-    """Under 5 % of 200 (see bench_causes); here of 12, one at most."""
+    """Under 5 % of 200 (`bench_causes rates`); here of 12, one at most."""
     named = [bool(_named(prefills.run(kind, seed))) for seed in range(100, 112)]
     assert sum(named) <= 1
 
