@@ -83,8 +83,8 @@ function stageShapes(line, c) {
       yref: "paper",
       y0: 0,
       y1: 1,
-      fillcolor: tint(c.pass),
-      opacity: 0.35,
+      fillcolor: c.pass,
+      opacity: 0.08,
       line: { width: 0 },
     })),
   );
