@@ -3,8 +3,8 @@
     python -m tests.bench.bench_causes [ten-minutes | hour | rates]
 
 The runs of `bench_judge` with what observers record beside them: a canary sample every 5 ms, a dozen GPU
-metrics every 200 ms, host and engine rows. A tenth of the utterances of one stage stall. `rates`: of 200 runs whose
-truth is known, how many name something.
+metrics every 200 ms, host and engine rows. A tenth of the utterances of one stage stall. `rates`: of 200
+runs whose truth is known, how many name something.
 """
 
 import sys
