@@ -30,3 +30,10 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     chunk 1300 ms late."""
     run = write_run(good_run(late_ms=1300.0, share=0.5), tmp_path_factory.mktemp("crowd") / "run")
     return run, page_of(run)
+
+
+@pytest.fixture(scope="session")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run whose lateness some lookaheads mend, some do not, and some leave undecided."""
+    run = write_run(good_run(late_ms=700.0, share=0.5), tmp_path_factory.mktemp("mixed") / "run")
+    return run, page_of(run)
