@@ -4,8 +4,8 @@ from pydantic import BaseModel, ConfigDict, StrictBool
 
 
 class Observe(BaseModel):
-    """Which observers run. `gpu`: NVML and GPM; `canary`: the tiny kernel every 5 ms; `host`: CPU time, memory
-    and sleeps; `engine`: the LLM servers' /metrics."""
+    """Which observers run. `gpu`: NVML and GPM; `canary`: the tiny kernel every 5 ms; `host`: CPU time,
+    memory and sleeps; `engine`: the LLM servers' /metrics."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cotenant.records import Recording
 from cotenant.units import NS_PER_S
@@ -65,7 +64,7 @@ def presence(recording: Recording, windows: tuple[Window, ...]) -> Presence | No
 
 def ever_known(recording: Recording) -> frozenset[str]:
     """The GPU metrics that had a value at any time of the run."""
-    return frozenset(str(name) for name in pc.unique(_good(recording).column("metric")).to_pylist())
+    return frozenset(map(str, columns.texts(_good(recording), "metric")))
 
 
 def known_until_s(recording: Recording, metrics: Sequence[str], windows: tuple[Window, ...]) -> float | None:
@@ -110,9 +109,7 @@ def _overlapping(recording: Recording, metric: str, windows: tuple[Window, ...])
 def _good(recording: Recording, metric: str | None = None) -> pa.Table:
     """The rows of `gpu` that have a value, of one metric or of all."""
     rows = columns.table(recording, "gpu")
-    mask = pc.equal(rows.column("status").cast(pa.string()), "ok")
+    kept = (columns.texts(rows, "status") == "ok") & ~np.isnan(columns.floats(rows, "value"))
     if metric is not None:
-        mask = pc.and_(mask, pc.equal(rows.column("metric").cast(pa.string()), metric))
-    value = rows.column("value")
-    mask = pc.and_(mask, pc.and_(pc.is_valid(value), pc.invert(pc.is_nan(value))))
-    return rows.filter(mask, null_selection_behavior="drop")
+        kept &= columns.texts(rows, "metric") == metric
+    return rows.filter(pa.array(kept))
