@@ -62,7 +62,7 @@ def command(
         typer.Option(
             "--mqtt",
             metavar="URL",
-            help="Publishes the run as it goes on: mqtt://HOST[:PORT][/PREFIX], mqtts:// for TLS; user, "
+            help="Publishes the run as it goes on: mqtt://HOST:1883/PREFIX, mqtts:// for TLS; user, "
             "password and CA file in COTENANT_MQTT_USER, _PASSWORD, _CA.",
         ),
     ] = None,

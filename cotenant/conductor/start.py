@@ -28,18 +28,26 @@ async def start_tenants(
     `shared_env` is what each that uses the GPU gets, as MPS's clients need.
     """
     used = {name: run.scenario.tenants[name] for name in used_tenants(run.scenario)}
+    kind = run.device.kind
+    looking = asyncio.create_task(launch.look_ahead(used, device_kind=kind, shared_env=shared_env))
     started = {}
-    for name in launch.start_order(used):
-        run.mark_now("tenant", name)
-        started[name] = await launch.start_tenant(
-            reaper,
-            name,
-            used[name],
-            device_kind=run.device.kind,
-            log_dir=run.run_dir / "logs",
-            seed=run.scenario.seed,
-            shared_env=shared_env,
-        )
+    try:
+        for name in launch.start_order(used):
+            run.mark_now("tenant", name)
+            if used[name].vllm is not None:
+                await looking
+            started[name] = await launch.start_tenant(
+                reaper,
+                name,
+                used[name],
+                device_kind=kind,
+                log_dir=run.run_dir / "logs",
+                seed=run.scenario.seed,
+                shared_env=shared_env,
+            )
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
     facts = {name: dict(started[name].facts) for name in used if started[name].facts}
     run.note("tenants", facts)
     for note in stand_ins.notes(used, facts):

@@ -48,6 +48,15 @@ class Started:
     facts: Mapping[str, Any]
 
 
+async def learn(name: str, tenant: Tenant, *, env: Mapping[str, str]) -> None:
+    """Ask the vLLM of a resolved tenant for its options, so that `start` has them at once. Raises
+    CouldNotRun."""
+    block = tenant.vllm
+    assert block is not None
+    env = {**own_environment(model_files(name, block.model)), **env}
+    await vllm_flags.known_options(name, vllm_command.server_prefix(block), env)
+
+
 async def start(
     reaper: Reaper, name: str, tenant: Tenant, *, env: Mapping[str, str], log_dir: Path, nice: int
 ) -> Started:

@@ -11,6 +11,7 @@ import pytest
 from cotenant.conductor import start
 from cotenant.conductor.context import Run
 from cotenant.conductor.preflight import Device
+from cotenant.errors import CouldNotRun
 from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.auto import resolve
@@ -40,6 +41,21 @@ class Lines:
     def close(self) -> None: ...
 
 
+def a_run(tmp_path: Path, *overrides: str) -> tuple[Run, Lines]:
+    progress = Lines()
+    run = Run(
+        scenario=resolve(load("all-together", overrides), "gpu"),
+        device=Device(kind="gpu", name="a GPU", cpu_count=4),
+        run_dir=tmp_path,
+        run_id="test",
+        writer=RunWriter(tmp_path, "conductor", audio_limit_bytes=None),
+        progress=progress,
+        audio_limit_bytes=0,
+        manifest={"schema": 1, "tool": manifest.TOOL},
+    )
+    return run, progress
+
+
 def test_what_tenants_tell_is_kept_and_a_stand_in_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,23 +68,63 @@ def test_what_tenants_tell_is_kept_and_a_stand_in_is_named(
         return launch.Started(urls=[f"http://{name}:1"], facts=FACTS[name])
 
     monkeypatch.setattr(launch, "start_tenant", start_tenant)
-    progress = Lines()
-    writer = RunWriter(tmp_path, "conductor", audio_limit_bytes=None)
-    run = Run(
-        scenario=resolve(load("all-together"), "gpu"),
-        device=Device(kind="gpu", name="a GPU", cpu_count=4),
-        run_dir=tmp_path,
-        run_id="test",
-        writer=writer,
-        progress=progress,
-        audio_limit_bytes=0,
-        manifest={"schema": 1, "tool": manifest.TOOL},
-    )
+    run, progress = a_run(tmp_path)
     pipe = {"CUDA_MPS_PIPE_DIRECTORY": "/run/mps"}
     urls = asyncio.run(start.start_tenants(run, cast("Reaper", None), pipe))
-    writer.close()
+    run.writer.close()
     assert urls == {name: [f"http://{name}:1"] for name in FACTS}
     assert given == dict.fromkeys(FACTS, pipe)
     told = manifest.read(tmp_path)["tenants"]
     assert told == {"tts": dict(FACTS["tts"]), "head": {"device": "cpu"}}
     assert progress.lines == ["tts: optimistic stand-in: a frame takes 8.7 ms, the published model 15 ms"]
+
+
+VLLM = (
+    "tenants.llm.engine=launch",
+    "tenants.llm.vllm.python=python3",
+    "tenants.llm.vllm.model=qwen3-8b-shaped",
+)
+
+
+def test_a_vllm_is_asked_for_its_options_while_its_neighbours_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    asked = asyncio.Event()
+
+    async def look_ahead(tenants: Mapping[str, Tenant], **_: Any) -> None:
+        happened.append("asked")
+        asked.set()
+        await asyncio.sleep(0)
+        happened.append("known")
+
+    async def start_tenant(reaper: Reaper, name: str, tenant: Tenant, **_: Any) -> launch.Started:
+        await asked.wait()
+        happened.append(name)
+        return launch.Started(urls=[f"http://{name}:1"])
+
+    monkeypatch.setattr(launch, "look_ahead", look_ahead)
+    monkeypatch.setattr(launch, "start_tenant", start_tenant)
+    run, _ = a_run(tmp_path, *VLLM)
+    asyncio.run(start.start_tenants(run, cast("Reaper", None)))
+    run.writer.close()
+    assert happened[0] == "asked"
+    assert happened.index("known") < happened.index("llm")
+    assert happened[-1] == "llm"
+
+
+def test_a_vllm_that_is_not_there_ends_the_start_and_leaves_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_tenant(reaper: Reaper, name: str, tenant: Tenant, **_: Any) -> launch.Started:
+        return launch.Started(urls=[f"http://{name}:1"])
+
+    async def begin() -> int:
+        with pytest.raises(CouldNotRun, match=r"tenants\.llm\.vllm\.python"):
+            await start.start_tenants(run, cast("Reaper", None))
+        return len(asyncio.all_tasks())
+
+    monkeypatch.setattr(launch, "start_tenant", start_tenant)
+    run, _ = a_run(tmp_path, VLLM[0], "tenants.llm.vllm.python=/nowhere/python", VLLM[2])
+    assert asyncio.run(begin()) == 1
+    run.writer.close()
