@@ -87,7 +87,7 @@ def measuring_caveats(
 ) -> Iterator[Caveat]:
     """How exact our own processes were, where that is known."""
     for load, error in errors.items():
-        if error.p99_ns is not None and error.p99_ns > TIMING_NS and not error.spoils:
+        if error.p99_ns is not None and error.p99_ns > TIMING_NS and not error.spoils(plan.loads[load].kind):
             yield caveat(
                 "timing-error",
                 f"{load}: our own timing error is {error.p99_ns / NS_PER_MS:.1f} ms at p99",

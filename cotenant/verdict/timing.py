@@ -49,11 +49,16 @@ class TimingError:
     unknown_share: float
     over_limit: int
 
-    @property
-    def spoils(self) -> bool:
-        """Whether it makes a stage INVALID. Of fewer than 100 stamps the p99 is the largest one: a single
-        stamp is no distribution, and leaves gates near their limit undecided all the same."""
-        return self.p99_ns is not None and self.p99_ns > LIMIT_NS and self.over_limit > 1
+    def judged_ns(self, kind: str) -> float | None:
+        """The p99 that a stage is judged by. An LLM load has to have been sent when it was due; when its
+        tokens came bears on its own latencies alone, whose gates are left undecided near their limits."""
+        return self.sends_p99_ns if kind == "completions" else self.p99_ns
+
+    def spoils(self, kind: str) -> bool:
+        """Whether the error of a load of this kind makes a stage INVALID. Of fewer than 100 stamps the p99 is
+        the largest one: a single stamp is no distribution."""
+        p99_ns = self.judged_ns(kind)
+        return p99_ns is not None and p99_ns > LIMIT_NS and self.over_limit > 1
 
 
 def read_timing(recording: Recording, streams: Streams) -> Timing:

@@ -45,7 +45,19 @@ def test_one_late_stamp_of_few_is_no_p99(late: int, validity: str) -> None:
     )
     error = error_of(timing, np.array([0]), np.array([0]))
     assert error.p99_ns == 40e6  # of so few the p99 is the largest, and gates know of it
-    assert error.spoils == (validity == "invalid")
+    assert error.spoils("voices") == (validity == "invalid")
+
+
+def test_when_an_llms_tokens_came_spoils_no_stage_but_when_they_were_asked_for_does() -> None:
+    late, exact = np.full(200, 40e6), np.zeros(200)
+    offsets = np.arange(201, dtype=np.int64)
+    rows = np.arange(200)
+    came = error_of(Timing(offsets=offsets, arrival_error_ns=late, send_error_ns=exact), rows, rows)
+    sent = error_of(Timing(offsets=offsets, arrival_error_ns=exact, send_error_ns=late), rows, rows)
+    assert not came.spoils("completions")
+    assert came.spoils("voices")
+    assert came.p99_ns == 40e6
+    assert sent.spoils("completions")
 
 
 def test_the_loop_lag_counts_for_stamps_of_the_read_only() -> None:
