@@ -1,44 +1,39 @@
-"""Askers: LLM requests of token ids, so many always alive, or at a rate whatever comes."""
+"""Askers: LLM requests, so many always alive, or at a rate whatever comes."""
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
+from cotenant.errors import ServiceError
 from cotenant.load.desk import Desk, StreamRows
 from cotenant.load.pacing import every_from_rate_ns, next_closed, schedule
+from cotenant.load.prompts import dialect_of, prompt_ids, prompt_text, words_of
 from cotenant.load.request import Outcome, Request
 from cotenant.load.settings import CompletionsLoad
 from cotenant.load.stage import Stage
 from cotenant.load.transport import CONNECT_AHEAD_NS, sleep_until
-from cotenant.wire.completions import CompletionDecoder, Tokens, Usage, completion_request
+from cotenant.wire.completions import CompletionDecoder, Tokens, Usage
+from cotenant.wire.dialect import completion_request
 from cotenant.wire.http1 import Body, Head
 
-COMPLETIONS_PATH: Final = "/v1/completions"
-# Ids that every tokenizer of the usual sizes has, past the special ones at its start.
-FIRST_TOKEN_ID: Final = 100
-LAST_TOKEN_ID: Final = 4000  # exclusive
 WARM_TOKENS: Final = 4
 _PREPARE_AFTER_S: Final = 0.02
-
-
-def prompt_ids(key: str, tokens: int) -> list[int]:
-    """A prompt of exactly so many token ids, seeded by `key`: no two keys have a prefix in common."""
-    seed = int.from_bytes(hashlib.sha256(key.encode()).digest())
-    ids: list[int] = np.random.default_rng(seed).integers(FIRST_TOKEN_ID, LAST_TOKEN_ID, tokens).tolist()
-    return ids
 
 
 def prepare(desk: Desk, load: CompletionsLoad, output: int) -> bytes:
     """The body of one request; milliseconds for a long prompt, so not when the request is due."""
     tenant = desk.settings.tenants[load.tenant]
+    dialect = dialect_of(desk, tenant)
     # The run's id keeps the prompts new to a server that has seen an earlier run of the same seed.
     key = f"{desk.settings.run_id}/{desk.settings.seed}/{desk.settings.index}/{next(desk.prompts)}"
     return completion_request(
-        model=tenant.model, prompt=prompt_ids(key, load.prompt), max_tokens=output, extra=tenant.extra
+        model=tenant.model,
+        prompt=prompt_ids(key, load.prompt) if dialect.ids else prompt_text(key, words_of(desk, load)),
+        max_tokens=output,
+        extra=tenant.extra,
+        dialect=dialect,
     )
 
 
@@ -54,6 +49,7 @@ class _TokenConsumer:
         on_sent: Callable[[], None],
     ) -> None:
         self.outputs = 0
+        self.prompt_tokens: int | None = None
         self._desk = desk
         self._stage = stage
         self._rows = rows
@@ -75,7 +71,7 @@ class _TokenConsumer:
             if isinstance(event, Tokens):
                 self._tokens(event, arrival_ns)
             elif isinstance(event, Usage):
-                self._rows.set(prompt_tokens=event.prompt_tokens, output_tokens=event.output_tokens)
+                self._usage(event)
             elif isinstance(event, Exception):
                 raise event
             else:
@@ -84,6 +80,23 @@ class _TokenConsumer:
 
     def cut(self, arrival_ns: int) -> None:
         """An event that was cut is none."""
+
+    def settle(self, outcome: Outcome) -> None:
+        """Corrects the end by what the stream itself told of it: a server need not say `[DONE]`."""
+        ended = self._decoder is not None and self._decoder.ended
+        if outcome.end == "eos" and not ended:
+            assert outcome.done_ns is not None
+            error = ServiceError("truncated", "the stream ended without a finish_reason and without [DONE]")
+            outcome.close("truncated", outcome.done_ns, error)
+        elif outcome.error_kind == "truncated" and ended and self.outputs:
+            outcome.end, outcome.error_kind, outcome.error = "eos", None, None
+
+    def _usage(self, event: Usage) -> None:
+        # A running usage may leave the prompt's length for later.
+        self.prompt_tokens = event.prompt_tokens or self.prompt_tokens
+        self._rows.set(output_tokens=event.output_tokens)
+        if self.prompt_tokens:
+            self._rows.set(prompt_tokens=self.prompt_tokens)
 
     def _tokens(self, event: Tokens, arrival_ns: int) -> None:
         if not event.tokens:
@@ -104,6 +117,14 @@ class _TokenConsumer:
             self._stage.counts.tokens += event.tokens
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a request ended, and how long its prompt was if the server said so."""
+
+    outcome: Outcome
+    prompt_tokens: int | None
+
+
 async def ask(
     desk: Desk,
     stage: Stage,
@@ -112,12 +133,13 @@ async def ask(
     due_ns: int,
     body: bytes,
     on_sent: Callable[[], None] = lambda: None,
-) -> tuple[int, bool]:
-    """One request from its connection to its end; when it ended and whether it failed.
+) -> Asked:
+    """One request from its connection to its end.
 
     When cancelled it leaves a row that says why (see StreamRows.stopped).
     """
     tenant = desk.settings.tenants[load.tenant]
+    dialect = dialect_of(desk, tenant)
     limits = desk.limits(stage, stall=False)
     outcome = Outcome(due_ns=due_ns, secrets=tenant.secrets)
     rows = StreamRows(
@@ -129,11 +151,11 @@ async def ask(
         kind="completions",
         listener=number,
         delayed=0,
-        # The prompt is a list of so many ids; a server that counts otherwise says so in its usage.
-        prompt_tokens=load.prompt,
+        # A list of so many ids; a server that counts otherwise, or has got a text, says so in its usage.
+        prompt_tokens=load.prompt if dialect.ids else None,
     )
     consumer = _TokenConsumer(desk, stage, rows, lambda: stage.output(load.name, number), on_sent)
-    url = tenant.url(number, COMPLETIONS_PATH)
+    url = tenant.url(number, dialect.path)
     request = Request(url=url, headers=desk.headers(tenant, rows.stream), body=body)
     ticket = stage.plan(due_ns, followed=False)
     try:
@@ -145,14 +167,14 @@ async def ask(
                 opened.close()
             raise
         await desk.transport.exchange(opened, request, outcome, limits, consumer)
+        consumer.settle(outcome)
     except asyncio.CancelledError:
         rows.stopped()
         raise
     finally:
         stage.close(ticket)
     rows.ended()
-    assert outcome.done_ns is not None
-    return outcome.done_ns, outcome.end != "eos"
+    return Asked(outcome=outcome, prompt_tokens=consumer.prompt_tokens)
 
 
 def start_askers(desk: Desk, stage: Stage, load: CompletionsLoad) -> None:
@@ -181,8 +203,9 @@ async def _alive(desk: Desk, stage: Stage, load: CompletionsLoad, number: int) -
 
     while True:
         body = bodies.pop() if bodies else prepare(desk, load, load.output)
-        done_ns, failed = await ask(desk, stage, load, number, due_ns, body, on_sent)
-        due_ns = next_closed(done_ns, failed)
+        outcome = (await ask(desk, stage, load, number, due_ns, body, on_sent)).outcome
+        assert outcome.done_ns is not None
+        due_ns = next_closed(outcome.done_ns, outcome.end != "eos")
 
 
 async def _rate(desk: Desk, stage: Stage, load: CompletionsLoad) -> None:

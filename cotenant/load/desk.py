@@ -14,6 +14,7 @@ from cotenant.load.stage import Stage
 from cotenant.load.transport import Transport
 from cotenant.records import STREAMS_PER_PROCESS, WARM_STAGE
 from cotenant.run_dir.writer import RunWriter
+from cotenant.wire.dialect import Dialect
 
 # A service's first request may load or compile what later ones use.
 _WARM_PATIENCE: Final = 6
@@ -24,6 +25,7 @@ class Desk:
     """`late_audio` is a second writer, for the audio of streams that stalled after the limit was reached.
 
     `pace` is the arrival pattern of the last voice that came whole: (ns since its first packet, media ns).
+    `dialects`: what each LLM tenant was found to accept; `words`: how many make a load's prompt of text.
     """
 
     settings: Settings
@@ -34,6 +36,8 @@ class Desk:
     pace: list[tuple[int, int]] = field(default_factory=list)
     next_number: int = 0
     prompts: Iterator[int] = field(default_factory=itertools.count)
+    dialects: dict[str, Dialect] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)
 
     def new_stream(self) -> int:
         """A stream id, unique in the run."""

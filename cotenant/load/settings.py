@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -13,7 +13,11 @@ from cotenant.units import parse_duration_ns, parse_rate_per_s, parse_size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One service under test, as its clients see it. `headers` hold the key, if there is one."""
+    """One service under test, as its clients see it. `headers` hold the key, if there is one.
+
+    `frames` says where a head of another protocol has its frames, as the scenario has it. `ca_file`: whose
+    certificates to trust besides; `insecure`: any.
+    """
 
     name: str
     urls: Sequence[str]
@@ -23,6 +27,10 @@ class Tenant:
     rate_hz: int | None
     sample_format: str | None
     headers: Mapping[str, str]
+    protocol: str = "openai"
+    frames: Mapping[str, Any] = field(default_factory=dict)
+    ca_file: str | None = None
+    insecure: bool = False
 
     @property
     def secrets(self) -> Sequence[str]:
@@ -34,12 +42,15 @@ class Tenant:
         return [secret for secret in found if secret]
 
     def url(self, number: int, path: str) -> str:
-        """The address for client `number`: replicas take turns, a URL with its own path is left alone."""
-        base = self.urls[number % len(self.urls)].rstrip("/")
-        own = urlsplit(base).path
-        if own == "/v1":
-            return base + path.removeprefix("/v1")
-        return base if own else base + path
+        """The address for client `number`: replicas take turns, a URL with its own path is left alone.
+
+        One that ends in `/v1` is where an API begins, a gateway's `/api/v1` too.
+        """
+        parts = urlsplit(self.urls[number % len(self.urls)])
+        own = parts.path.rstrip("/")
+        if own.endswith("/v1"):
+            own += path.removeprefix("/v1")
+        return parts._replace(path=own or path).geturl()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +139,10 @@ def _tenant(name: str, tenant: Mapping[str, Any]) -> Tenant:
         rate_hz=tenant.get("rate"),
         sample_format=tenant.get("sample_format"),
         headers={"Authorization": f"Bearer {key}"} if key else {},
+        protocol=tenant.get("protocol") or "openai",
+        frames=tenant.get("frames") or {},
+        ca_file=tenant.get("ca_file"),
+        insecure=bool(tenant.get("insecure")),
     )
 
 

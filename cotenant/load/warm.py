@@ -6,21 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.load.asker import WARM_TOKENS, ask, prepare
+from cotenant.load.asker import WARM_TOKENS, Asked, ask, prepare
 from cotenant.load.desk import Desk
+from cotenant.load.prompts import dialect_of, may_chat, measure_words
 from cotenant.load.settings import CompletionsLoad, FacesLoad, VoicesLoad
 from cotenant.load.solo_face import one_clip, recordings
 from cotenant.load.stage import Stage
 from cotenant.load.voice import Turn, speak
 from cotenant.records import WARM_STAGE
+from cotenant.wire.dialect import relaxed
 
 
 @dataclass(slots=True, kw_only=True)
 class Warmth:
-    """How a warm-up went: `failures` are (kind, message) of the streams that did not end well."""
+    """How a warm-up went: `failures` are (kind, message) of the streams that did not end well.
+
+    `request`: in which form an LLM's requests are sent from here on.
+    """
 
     ok: int
     failures: list[tuple[str | None, str | None]]
+    request: Mapping[str, Any] | None = None
 
     def event(self, load: str) -> Mapping[str, Any]:
         """The answer to the conductor."""
@@ -32,6 +38,7 @@ class Warmth:
             "failed": len(self.failures),
             "error_kind": kind,
             "error": error,
+            **({"request": self.request} if self.request is not None else {}),
         }
 
 
@@ -39,18 +46,23 @@ async def warm(desk: Desk, stage: Stage, name: str) -> Warmth:
     """Runs the warm-up requests of one load at once, to their ends."""
     assert stage.name == WARM_STAGE
     load = desk.settings.loads[name]
-    now_ns = time.monotonic_ns()
+    now_ns, first = time.monotonic_ns(), 0
     if isinstance(load, VoicesLoad):
         work = [_voice(desk, stage, load, listener, now_ns) for listener in range(load.listeners)]
     elif isinstance(load, FacesLoad):
         work = [_face(desk, stage, load, listener, now_ns) for listener in range(load.listeners)]
     else:
-        work = [_completion(desk, stage, load, number, now_ns) for number in range(load.streams)]
-    before = len(stage.endings)
+        first = await _find_dialect(desk, stage, load)
+        others = range(1, load.streams) if first else range(load.streams)
+        work = [_completion(desk, stage, load, number, time.monotonic_ns()) for number in others]
+    before = len(stage.endings) - first
     await asyncio.gather(*(stage.spawn(one) for one in work))
     endings = stage.endings[before:]
     failures = [(kind, error) for end, kind, error in endings if end != "eos"]
-    return Warmth(ok=len(endings) - len(failures), failures=failures)
+    request = None
+    if isinstance(load, CompletionsLoad):
+        request = dialect_of(desk, desk.settings.tenants[load.tenant]).fact()
+    return Warmth(ok=len(endings) - len(failures), failures=failures, request=request)
 
 
 async def _voice(desk: Desk, stage: Stage, load: VoicesLoad, listener: int, due_ns: int) -> None:
@@ -67,3 +79,34 @@ async def _face(desk: Desk, stage: Stage, load: FacesLoad, listener: int, due_ns
 async def _completion(desk: Desk, stage: Stage, load: CompletionsLoad, number: int, due_ns: int) -> None:
     body = prepare(desk, load, min(load.output, WARM_TOKENS))
     await ask(desk, stage, load, number, due_ns, body)
+
+
+async def _find_dialect(desk: Desk, stage: Stage, load: CompletionsLoad) -> int:
+    """Asks until the server takes the form of the request, or says no to all; 1 once it took one, else 0.
+
+    Without a refusal nothing is found out: whatever failed then fails for all of them.
+    """
+    tenant = desk.settings.tenants[load.tenant]
+    while True:
+        dialect = dialect_of(desk, tenant)
+        body = prepare(desk, load, min(load.output, WARM_TOKENS))
+        asked = await _asked(desk, stage, load, body)
+        outcome = asked.outcome
+        if outcome.end == "eos":
+            measure_words(desk, load, asked.prompt_tokens)
+            return 1
+        then = relaxed(dialect, outcome.status, outcome.error or "", may_chat=may_chat(tenant))
+        if then is None:
+            return 0
+        desk.dialects[tenant.name] = then
+
+
+async def _asked(desk: Desk, stage: Stage, load: CompletionsLoad, body: bytes) -> Asked:
+    """One request as a task of the stage, which a drain ends."""
+    found: list[Asked] = []
+
+    async def one() -> None:
+        found.append(await ask(desk, stage, load, 0, time.monotonic_ns(), body))
+
+    await stage.spawn(one())
+    return found[0]

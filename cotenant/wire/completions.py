@@ -1,7 +1,6 @@
-"""OpenAI `/v1/completions`: the request, and the token events of its streamed answer."""
+"""Token events of a streamed answer of OpenAI's `/v1/completions` and `/v1/chat/completions`."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +13,9 @@ from cotenant.wire.sse import SseDecoder, SseEvent
 
 # Eleven days: a longer time of a request is garbage.
 _TIME_LIMIT_MS: Final = 1e9
+# Where a chat's delta has what was generated.
+_TOKEN_KEYS: Final = ("content", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call")
+_BROKEN_OFF: Final = ("error", "abort")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,29 +43,14 @@ class Usage:
 CompletionEvent = Tokens | Usage | Finished | ServiceError
 
 
-def completion_request(
-    *, model: str | None, prompt: Sequence[int], max_tokens: int, extra: Mapping[str, Any]
-) -> bytes:
-    """The JSON body of a streamed request of token ids for exactly `max_tokens`; fields of `extra` win."""
-    body: dict[str, Any] = {
-        "max_tokens": max_tokens,
-        "ignore_eos": True,
-        "temperature": 0.0,
-        "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-    }
-    if model is not None:
-        body["model"] = model
-    return json.dumps({**body, "prompt": list(prompt), **extra}, separators=(",", ":")).encode()
-
-
 class CompletionDecoder:
-    """Events of one streamed completion.
+    """Events of one streamed completion or chat.
 
-    A chunk with non-empty `choices` is a token event even if its text is empty (partial UTF-8, a server
-    without a tokenizer). It holds as many tokens as the running usage grew by, without one as many as it has
-    token ids, else 1. Raises ServiceError("protocol") for an answer that is no event stream, or
-    a compressed one.
+    A chunk with a text is a token event even if the text is empty (partial UTF-8, a server without a
+    tokenizer); in a chat so are reasoning and tool calls, but not who speaks and why it ended. It holds as
+    many tokens as the running usage grew by, without one as many as it has token ids, else 1. `ended`: it was
+    told why the answer ended, or `[DONE]` came. Raises ServiceError("protocol") for an answer that is no
+    event stream, or a compressed one.
     """
 
     def __init__(self, head: Head) -> None:
@@ -73,6 +60,7 @@ class CompletionDecoder:
             raise ServiceError(
                 "protocol", f"the answer is {content_type or 'of no type'}, not text/event-stream"
             )
+        self.ended = False
         self._sse = SseDecoder()
         self._counted = 0
         self._dead = False
@@ -94,15 +82,22 @@ class CompletionDecoder:
 
     def _chunk(self, event: SseEvent, rest_bytes: int) -> list[CompletionEvent]:
         if event.data.strip() == b"[DONE]":
-            self._dead = True
+            self._dead = self.ended = True
             return [Finished()]
         value = json_object(event.data, "completion chunk")
         if value.get("error") or value.get("object") == "error" or event.name == "error":
             raise ServiceError("in_stream", error_text(value))
-        usage, ids = _usage(value), _token_ids(value.get("choices"))
+        usage, choice = _usage(value), _choice(value.get("choices"))
         events: list[CompletionEvent] = [] if usage is None else [usage]
-        if ids is not None:
-            tokens = ids if usage is None else max(0, usage.output_tokens - self._counted)
+        if choice is not None:
+            reason = choice.get("finish_reason")
+            if reason in _BROKEN_OFF:
+                raise ServiceError("in_stream", f"the server broke it off (finish_reason {reason})")
+            self.ended = self.ended or bool(reason)
+            ids = _token_count(choice)
+            # Some send a usage with every chunk and fill it in at the end.
+            running = usage is not None and usage.output_tokens > 0
+            tokens = max(0, usage.output_tokens - self._counted) if usage and running else ids
             self._counted = min(COUNT_LIMIT, self._counted + tokens)
             events.append(Tokens(tokens=tokens, shared_read=event.after_bytes + rest_bytes > 0))
         return events
@@ -130,13 +125,28 @@ def _time_ns(times: Any, key: str) -> int | None:
     return round(value_ms * NS_PER_MS)
 
 
-def _token_ids(choices: Any) -> int | None:
-    """How many token ids the first choice has, 1 where it tells none; None without a choice."""
+def _choice(choices: Any) -> Mapping[str, Any] | None:
+    """The first choice, None without one."""
     if not choices:
         return None
     if not isinstance(choices, list) or not isinstance(choices[0], dict):
         raise ServiceError("protocol", f"no completion chunk: its choices are {short(choices)}")
-    ids = choices[0].get("token_ids")
-    if ids is not None and not isinstance(ids, list):
-        raise ServiceError("protocol", f"no completion chunk: its token_ids are {short(ids)}")
-    return 1 if ids is None else len(ids)
+    choice: Mapping[str, Any] = choices[0]
+    return choice
+
+
+def _token_count(choice: Mapping[str, Any]) -> int:
+    """How many tokens a choice holds, as far as it alone tells."""
+    ids = choice.get("token_ids")
+    if ids is not None:
+        if not isinstance(ids, list):
+            raise ServiceError("protocol", f"no completion chunk: its token_ids are {short(ids)}")
+        return len(ids)
+    delta = choice.get("delta")
+    if delta is None:
+        return 1
+    if not isinstance(delta, dict):
+        raise ServiceError("protocol", f"no completion chunk: its delta is {short(delta)}")
+    if "role" in delta and not any(delta.get(key) for key in _TOKEN_KEYS):
+        return 0
+    return int(any(delta.get(key) is not None for key in _TOKEN_KEYS))

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from cotenant.load.asker import ask, prepare, prompt_ids, start_askers
+from cotenant.load.asker import ask, prepare, start_askers
 from cotenant.load.desk import Desk
+from cotenant.load.prompts import prompt_ids
 from cotenant.load.settings import CompletionsLoad
 from cotenant.load.stage import Stage
 from cotenant.testing.idle_llm import IdleLlm

@@ -25,7 +25,8 @@ from cotenant.scenario.schema import Tenant
 from cotenant.tenants import launch
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
-from cotenant.wire.completions import CompletionDecoder, Tokens, Usage, completion_request
+from cotenant.wire.completions import CompletionDecoder, Tokens, Usage
+from cotenant.wire.dialect import completion_request
 from cotenant.wire.http1 import Body, Head
 from tests.conductor import harness
 

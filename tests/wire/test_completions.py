@@ -5,7 +5,8 @@ import json
 import pytest
 
 from cotenant.errors import ServiceError
-from cotenant.wire.completions import CompletionDecoder, CompletionEvent, Tokens, Usage, completion_request
+from cotenant.wire.completions import CompletionDecoder, CompletionEvent, Tokens, Usage
+from cotenant.wire.dialect import completion_request
 from cotenant.wire.http1 import Body, Head
 from cotenant.wire.speech import Finished
 
