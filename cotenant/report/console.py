@@ -15,8 +15,6 @@ from cotenant.units import format_ms, format_share
 Entry = Mapping[str, Any]
 LABEL: Final = 7
 NARROWEST: Final = 40
-# What a run does not prove; named so that a reader knows what to try.
-_UNTRIED_GPU: Final = "MPS with a limit or low priority for the LLM"
 
 
 def render(summary: Entry, manifest: Entry, width: int) -> str:
@@ -114,16 +112,9 @@ def _mend(summary: Entry) -> list[str]:
         if mend["slower_share"] >= 0.5:
             said += "; the voice is made slower than real time, so longer texts need more"
         lines.append(said)
-    if not baseline_failed(summary) and (untried := _untried(summary, stage)):
-        lines.append(f"untried: {'; '.join(untried)}")
+    if not baseline_failed(summary) and stage.get("untried"):
+        lines.append(f"untried: {'; '.join(map(safe, stage['untried']))}")
     return lines
-
-
-def _untried(summary: Entry, stage: Entry) -> list[str]:
-    if not stage.get("llm"):
-        return []
-    tries = ["fewer or shorter prompts of the LLM"]
-    return [_UNTRIED_GPU, *tries] if summary["device"] == "gpu" else tries
 
 
 def _passed(summary: Entry) -> str:

@@ -30,6 +30,7 @@ from cotenant.verdict.stages import (
     why_no_a_a,
 )
 from cotenant.verdict.stats import TAIL
+from cotenant.verdict.untried import untried
 from cotenant.verdict.written_gates import resolve
 
 __all__ = ["JudgeOptions", "exit_code", "is_decided", "judge", "to_json"]
@@ -198,6 +199,7 @@ def _stage_entry(
         "causes": [],
         "caveats": found.caveats,
         "mend": mend_of(facts, found, judged) if verdict == "fail" else None,
+        "untried": untried(facts.plan, found.plan) if verdict == "fail" else [],
         "gates": judged,
     }
 
