@@ -8,6 +8,7 @@ from typing import Final
 import aiohttp
 
 from cotenant.errors import ServiceError
+from cotenant.load import web_socket
 from cotenant.load.desk import Desk, StreamRows
 from cotenant.load.face_audio import FaceFeed, HandedAudio
 from cotenant.load.request import Outcome
@@ -16,7 +17,6 @@ from cotenant.load.tasks import end_task
 from cotenant.load.transport import CONNECT_AHEAD_NS, sleep_until
 from cotenant.units import NS_PER_S
 from cotenant.wire import frames
-from cotenant.wire.http1 import status_kind
 
 FACE_PATH: Final = "/v1/face"
 REALTIME_PIECE_NS: Final = 40_000_000
@@ -37,7 +37,7 @@ async def show(desk: Desk, stage: Stage, feed: FaceFeed, listener: int, due_ns: 
         await sleep_until(due_ns - CONNECT_AHEAD_NS)
         try:
             limit_s = desk.limits(stage, stall=True).connect_ns / NS_PER_S
-            socket = await _connect(
+            socket = await web_socket.connect(
                 desk.web, tenant.url(listener, FACE_PATH), desk.headers(tenant, rows.stream), limit_s
             )
             outcome.connected_ns = time.monotonic_ns()
@@ -56,7 +56,7 @@ async def show(desk: Desk, stage: Stage, feed: FaceFeed, listener: int, due_ns: 
         raise
     finally:
         if socket is not None:
-            await _close(socket)
+            await web_socket.close(socket)
         stage.close(ticket)
 
 
@@ -175,34 +175,3 @@ class _Clip:
         if not self._frames:
             self._stage.output(self._feed.load.name, self._listener)
         self._frames += 1
-
-
-async def _connect(
-    web: aiohttp.ClientSession, url: str, headers: dict[str, str], limit_s: float
-) -> aiohttp.ClientWebSocketResponse:
-    """Raises ServiceError."""
-    try:
-        async with asyncio.timeout(limit_s):
-            return await web.ws_connect(url, headers=headers, max_msg_size=0)
-    except TimeoutError:
-        raise ServiceError("timeout", f"no WebSocket within {limit_s:.1f} s") from None
-    except aiohttp.WSServerHandshakeError as error:
-        kind = status_kind(error.status) or "protocol"
-        raise ServiceError(kind, f"HTTP {error.status}: {error.message}", status=error.status) from None
-    except aiohttp.ClientConnectorDNSError as error:
-        raise ServiceError("dns", str(error)) from None
-    except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
-        raise ServiceError("tls", str(error)) from None
-    except (aiohttp.ClientConnectorError, ConnectionRefusedError) as error:
-        raise ServiceError("refused", str(error)) from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise ServiceError("protocol", f"no WebSocket: {error}") from None
-
-
-async def _close(socket: aiohttp.ClientWebSocketResponse) -> None:
-    """A server that does not answer the closing handshake is not waited for."""
-    try:
-        async with asyncio.timeout(0.5):
-            await socket.close()
-    except (TimeoutError, OSError, aiohttp.ClientError):
-        return

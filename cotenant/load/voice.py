@@ -3,29 +3,16 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from cotenant.load import voice_socket
 from cotenant.load.desk import Desk, StreamRows
 from cotenant.load.request import Outcome, Request
-from cotenant.load.settings import VoicesLoad
+from cotenant.load.settings import Tenant, VoicesLoad
 from cotenant.load.stage import Stage
 from cotenant.load.transport import sleep_until
+from cotenant.load.voice_consumer import Tap, VoiceConsumer
 from cotenant.playback.player import play
-from cotenant.wire.http1 import Body, Head
-from cotenant.wire.pcm import media_ns
-from cotenant.wire.speech import Audio, Finished, SpeechDecoder, SpeechEvent, speech_request
-
-SPEECH_PATH = "/v1/audio/speech"
-
-
-class Tap(Protocol):
-    """Who else hears the voice while it arrives: a face."""
-
-    def feed(self, data: bytes, rate_hz: int, sample_format: str) -> None:
-        """Whole samples that have just arrived."""
-
-    def end(self) -> None:
-        """No more will come."""
+from cotenant.wire.speech_servers import SERVERS, call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,115 +35,23 @@ class Heard:
     failed: bool
 
 
-class _VoiceConsumer:
-    """Writes a row a message, keeps the samples until it is known whether they stalled."""
-
-    def __init__(
-        self, desk: Desk, load: VoicesLoad, rows: StreamRows, tap: Tap | None, on_output: Callable[[], None]
-    ) -> None:
-        self.outputs = 0
-        self.arrival_ns: list[int] = []
-        self.media_ns: list[int] = []
-        self._desk = desk
-        self._tenant = desk.settings.tenants[load.tenant]
-        self._rows = rows
-        self._on_output = on_output
-        self._decoder: SpeechDecoder | None = None
-        self._seq = 0
-        self._kept: list[tuple[dict[str, object], bytes]] = []
-        self._refused = False
-        self._tap = tap
-
-    def sent(self) -> None:
-        self._rows.write()
-
-    def head(self, head: Head) -> None:
-        self._decoder = SpeechDecoder(
-            head, rate_hz=self._tenant.rate_hz, sample_format=self._tenant.sample_format
-        )
-
-    def body(self, body: Body, arrival_ns: int) -> bool:
-        assert self._decoder is not None
-        return self._take(self._decoder.feed(body), arrival_ns)
-
-    def cut(self, arrival_ns: int) -> None:
-        if self._decoder is not None:
-            self._take(self._decoder.close(), arrival_ns)
-
-    def _take(self, events: list[SpeechEvent], arrival_ns: int) -> bool:
-        for event in events:
-            if isinstance(event, Finished):
-                return True
-            if not isinstance(event, Audio):
-                raise event
-            self._message(event, arrival_ns)
-        return False
-
-    def _message(self, message: Audio, arrival_ns: int) -> None:
-        assert self._decoder is not None
-        media = 0
-        if message.samples:
-            rate_hz = self._decoder.rate_hz
-            assert rate_hz is not None
-            if not self.outputs:
-                self._rows.set(rate_hz=rate_hz, sample_format=self._decoder.sample_format)
-                self._on_output()
-            media = media_ns(self.outputs, message.samples, rate_hz)
-            self.outputs += message.samples
-            self.arrival_ns.append(arrival_ns)
-            self.media_ns.append(media)
-            if self._tap is not None:
-                self._tap.feed(message.data, rate_hz, self._decoder.sample_format)
-        row: dict[str, object] = {
-            "stream": self._rows.stream,
-            "seq": self._seq,
-            "arrival": arrival_ns,
-            "media": media,
-            "bytes": message.message_bytes,
-            "shared_read": message.shared_read,
-        }
-        self._seq += 1
-        offset = self._desk.writer.append_audio(message.data) if message.data else None
-        self._refused = self._refused or (bool(message.data) and offset is None)
-        self._desk.writer.append("chunks", **row, audio_offset=offset)
-        if self._desk.late_audio is not None:
-            self._kept.append((row, message.data))
-
-    def keep_stalled(self) -> None:
-        """The limit had been reached, but this one stalled: its audio and its rows once more."""
-        late = self._desk.late_audio
-        if late is None or not self._refused:
-            return
-        for row, data in self._kept:
-            late.append("chunks", **row, audio_offset=late.append_audio(data) if data else None)
-
-
 async def speak(desk: Desk, stage: Stage, load: VoicesLoad, turn: Turn) -> Heard:
     """One utterance from its connection to its end. When cancelled it leaves a row that says so."""
     tenant = desk.settings.tenants[load.tenant]
-    limits = desk.limits(stage, stall=True)
     outcome = Outcome(due_ns=turn.due_ns, secrets=tenant.secrets)
     rows = StreamRows(
         desk, stage, outcome, tenant=load.tenant, load=load.name, kind="voices", listener=turn.listener,
         delayed=turn.delayed_ns,
     )  # fmt: skip
-    consumer = _VoiceConsumer(desk, load, rows, turn.tap, lambda: stage.output(load.name, turn.listener))
-    url = tenant.url(turn.listener, SPEECH_PATH)
-    opened = await desk.transport.ahead(url, turn.due_ns, limits)
+    consumer = VoiceConsumer(desk, load, rows, turn.tap, lambda: stage.output(load.name, turn.listener))
+    over_socket = SERVERS[tenant.protocol].body == "socket"
     try:
-        await sleep_until(turn.due_ns)
-    except asyncio.CancelledError:
-        if not isinstance(opened, Exception):
-            opened.close()
-        raise
-    utterance, text = turn.line()
-    rows.set(utterance=utterance)
-    body = speech_request(
-        model=tenant.model, voice=tenant.voice, text=text, response_format="pcm", extra=tenant.extra
-    )
-    request = Request(url=url, headers=desk.headers(tenant, rows.stream), body=body)
-    try:
-        await desk.transport.exchange(opened, request, outcome, limits, consumer)
+        if over_socket:
+            await voice_socket.speak(
+                desk, stage, tenant, rows, consumer, outcome, listener=turn.listener, line=turn.line
+            )
+        else:
+            await _speak_http(desk, stage, tenant, turn, outcome, rows, consumer)
     except asyncio.CancelledError:
         rows.stopped()
         raise
@@ -166,9 +61,34 @@ async def speak(desk: Desk, stage: Stage, load: VoicesLoad, turn: Turn) -> Heard
     return _conclude(desk, stage, outcome, rows, consumer)
 
 
-def _conclude(
-    desk: Desk, stage: Stage, outcome: Outcome, rows: StreamRows, consumer: _VoiceConsumer
-) -> Heard:
+async def _speak_http(
+    desk: Desk,
+    stage: Stage,
+    tenant: Tenant,
+    turn: Turn,
+    outcome: Outcome,
+    rows: StreamRows,
+    consumer: VoiceConsumer,
+) -> None:
+    limits = desk.limits(stage, stall=True)
+    server = SERVERS[tenant.protocol]
+    url = tenant.url(turn.listener, server.path)
+    opened = await desk.transport.ahead(url, turn.due_ns, limits)
+    try:
+        await sleep_until(turn.due_ns)
+    except asyncio.CancelledError:
+        if not isinstance(opened, Exception):
+            opened.close()
+        raise
+    utterance, text = turn.line()
+    rows.set(utterance=utterance)
+    asked = call(server, text, model=tenant.model, voice=tenant.voice, extra=tenant.extra)
+    headers = {**desk.headers(tenant, rows.stream), "Content-Type": asked.content_type}
+    request = Request(url=url, headers=headers, body=asked.body)
+    await desk.transport.exchange(opened, request, outcome, limits, consumer)
+
+
+def _conclude(desk: Desk, stage: Stage, outcome: Outcome, rows: StreamRows, consumer: VoiceConsumer) -> Heard:
     rows.ended()
     done_ns, whole = outcome.done_ns, outcome.end == "eos"
     assert done_ns is not None

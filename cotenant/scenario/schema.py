@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PlainValidator, StrictBool, StrictStr, Tag
 
+from cotenant.scenario.frames import Frames
 from cotenant.scenario.observe import Observe
 from cotenant.scenario.values import (
     Auto,
@@ -36,10 +37,15 @@ from cotenant.scenario.vllm import Vllm
 GATE_PROFILES: Final = ("voice", "voice-strict", "face", "llm")
 DEFAULT_GATES: Final = ("voice", "face")
 PROTOCOLS: Final[dict[str, tuple[str, ...]]] = {
-    "speech": ("openai",),
-    "face": ("cotenant",),
-    "completions": ("openai",),
-}
+    # The rows of `wire.speech_servers`.
+    "speech": (
+        "openai", "vllm-omni", "vllm-omni-sse", "vllm-omni-socket", "sglang-omni", "kokoro-fastapi", "xtts",
+        "orpheus-fastapi", "pocket-tts", "piper", "cosyvoice", "cosyvoice-f32",
+    ),
+    "face": ("cotenant", "websocket", "mjpeg"),
+    # `openai`: what the server has and takes, found out before anything is measured.
+    "completions": ("openai", "completions", "chat"),
+}  # fmt: skip
 SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "speech": ("tiny", "qwen3-tts-0.6b", "qwen3-tts-1.7b"),
     "face": ("tiny", "ditto"),
@@ -88,6 +94,7 @@ class Packets(_Model):
 
 class Tenant(_Model):
     """One service under test. `rate` (Hz) and `sample_format` are for answers that do not tell.
+    `ca_file`: whose certificates to trust besides the system's; `insecure`: any.
 
     From `packets` on for built-in servers. `voices`: utterances that step together, `context_frames`: frames
     that a speech server decodes again before each packet, `step_overhead_ns`: host time of each step besides
@@ -104,6 +111,9 @@ class Tenant(_Model):
     model: StrictStr | None = None
     voice: StrictStr | None = None
     api_key_env: EnvName | None = None
+    ca_file: Annotated[StrictStr, Field(min_length=1)] | None = None
+    insecure: StrictBool | None = None
+    frames: Frames | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
     rate: Annotated[int, PlainValidator(whole(4_000, 192_000))] | None = None
     sample_format: Literal["s16", "f32"] | None = None

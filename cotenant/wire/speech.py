@@ -1,23 +1,25 @@
 """The body of a speech response -> samples, one event a message; its Content-Type decides how it is read."""
 
 import base64
-import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.errors import ServiceError
 from cotenant.wire.http1 import Body, Head, refuse_encoded
 from cotenant.wire.json_values import error_text, json_object
-from cotenant.wire.pcm import BYTES_PER_SAMPLE, PcmDecoder, is_rate
+from cotenant.wire.pcm import BYTES_PER_SAMPLE, is_rate
+from cotenant.wire.samples import SampleDecoder, refuse_compressed_name, refuse_compressed_type
 from cotenant.wire.sse import SseDecoder, SseEvent
-from cotenant.wire.wav import WavDecoder
 
-_WAV_TYPES: Final = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
-_RAW_TYPES: Final = ("audio/pcm", "audio/x-pcm", "audio/raw", "application/octet-stream", "")
+WAV_TYPES: Final = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
+_PCM_TYPES: Final = ("audio/pcm", "audio/x-pcm", "audio/raw")
+_RAW_TYPES: Final = (*_PCM_TYPES, "application/octet-stream", "")
 _RATE: Final = re.compile(r"[0-9]{1,9}")
 _RATE_HEADERS: Final = ("x-sample-rate", "x-audio-sample-rate", "x-custom-header-samplerate")
+_DEPTH_HEADERS: Final = ("x-bit-depth", "x-bits-per-sample")
+# Longer messages are handed on in parts: a transfer chunk may claim any size, and only memory would hold it.
+MESSAGE_LIMIT_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,44 +40,44 @@ class Finished:
 SpeechEvent = Audio | Finished | ServiceError
 
 
-def speech_request(
-    *, model: str | None, voice: str | None, text: str, response_format: str, extra: Mapping[str, Any]
-) -> bytes:
-    """The JSON body of `POST /v1/audio/speech`; `extra` adds fields and wins."""
-    body: dict[str, Any] = {"input": text, "response_format": response_format, "stream": True}
-    if model is not None:
-        body["model"] = model
-    if voice is not None:
-        body["voice"] = voice
-    return json.dumps({**body, **extra}).encode()
-
-
 class SpeechDecoder:
     """Events of one speech response, in order.
 
     `rate_hz` and `sample_format` are what the response tells, else the given ones; final once samples came.
     Raises ServiceError("protocol") for a content type that cannot be played, and for a compressed answer.
+    The ServiceErrors among the events carry the byte of the body at which it went wrong.
     """
 
     def __init__(self, head: Head, *, rate_hz: int | None, sample_format: str | None) -> None:
         refuse_encoded(head)
         content_type, parameters = parse_content_type(head.headers.get("content-type", ""))
-        told = parameters.get("rate") or next(
-            (head.headers[h] for h in _RATE_HEADERS if h in head.headers), ""
-        )
-        self.rate_hz = int(told) if _RATE.fullmatch(told) and is_rate(int(told)) else rate_hz
-        self.sample_format = sample_format or "s16"
-        channels = parameters.get("channels") or head.headers.get("x-channels", "1")
-        if channels.strip() != "1":
-            raise ServiceError("protocol", f"{channels} channels; only mono is played")
+        refuse_compressed_type(content_type)
+        sample_format = sample_format or "s16"
+        _refuse_layout(head, parameters, sample_format)
         self._sse = SseDecoder() if content_type == "text/event-stream" else None
-        if self._sse is None and content_type not in (*_WAV_TYPES, *_RAW_TYPES):
+        if self._sse is None and content_type not in (*WAV_TYPES, *_RAW_TYPES):
             raise ServiceError(
                 "protocol", f"the answer is {content_type}; samples as pcm, wav or SSE are played"
             )
-        self._samples = _SampleDecoder(self)
+        self._samples = SampleDecoder(
+            rate_hz=told_rate_hz(head) or rate_hz,
+            sample_format=sample_format,
+            raw_is_sure=content_type in _PCM_TYPES or self._sse is not None,
+        )
         self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._offset = 0
         self._dead = False
+
+    @property
+    def rate_hz(self) -> int | None:
+        """Samples a second, None while it is not known."""
+        return self._samples.rate_hz
+
+    @property
+    def sample_format(self) -> str:
+        """`s16` or `f32`."""
+        return self._samples.sample_format
 
     def feed(self, body: Body) -> list[SpeechEvent]:
         """The events that are complete with this piece; after Finished or a ServiceError there are none."""
@@ -84,19 +86,14 @@ class SpeechDecoder:
             return events
         try:
             if self._sse is not None:
-                for sse_event in self._sse.feed(body.data):
-                    event = self._delta(sse_event, body.after_bytes)
-                    if event is not None:
-                        events.append(event)
-                    if self._dead:
-                        break
+                self._feed_sse(self._sse, body, events)
             else:
-                self._pending.append(body.data)
-                if body.closes:
+                self._hold(body.data)
+                if body.closes or self._pending_bytes >= MESSAGE_LIMIT_BYTES:
                     events.append(self._message(body.after_bytes > 0))
         except ServiceError as error:
-            self._dead = True
-            events.append(error)
+            events.append(self._fatal(error))
+        self._offset += len(body.data)
         return events
 
     def close(self) -> list[SpeechEvent]:
@@ -106,13 +103,35 @@ class SpeechDecoder:
         try:
             return [self._message(False)]
         except ServiceError as error:
-            return [error]
+            return [self._fatal(error)]
         finally:
             self._dead = True
+
+    def _feed_sse(self, sse: SseDecoder, body: Body, events: list[SpeechEvent]) -> None:
+        for sse_event in sse.feed(body.data):
+            try:
+                event = self._delta(sse_event, body.after_bytes)
+            except ServiceError as error:
+                event = self._fatal(error, len(body.data) - sse_event.after_bytes)
+            if event is not None:
+                events.append(event)
+            if self._dead:
+                return
+
+    def _fatal(self, error: ServiceError, within_bytes: int = 0) -> ServiceError:
+        self._dead = True
+        if error.offset is None:
+            error.offset = self._offset + within_bytes
+        return error
+
+    def _hold(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._pending_bytes += len(data)
 
     def _message(self, shared_read: bool, message_bytes: int | None = None) -> Audio:
         message = b"".join(self._pending)
         self._pending.clear()
+        self._pending_bytes = 0
         data = self._samples.feed(message)
         return Audio(
             data=data,
@@ -130,57 +149,44 @@ class SpeechDecoder:
         if not isinstance(kind, str):
             raise ServiceError("protocol", "no speech event: its type is no text")
         if value.get("error") or kind.endswith("error"):
-            raise ServiceError("in_stream", error_text(value))
+            return self._fatal(ServiceError("in_stream", error_text(value)))
         if kind.endswith(".done"):
             self._dead = True
             return Finished()
         encoded = value.get("audio") or value.get("delta")
         if not kind.endswith("delta") or not encoded:
             return None
-        try:
-            self._pending.append(base64.b64decode(encoded, validate=True))
-        except (ValueError, TypeError) as error:
-            raise ServiceError("protocol", f"no speech event: {error}") from None
+        refuse_compressed_name(str(value.get("response_format") or ""))
+        self._hold(from_base64(encoded))
         return self._message(event.after_bytes + rest_bytes > 0, len(event.data))
 
 
-class _SampleDecoder:
-    """WAV if the first bytes say so, whatever the content type says (both lies are common), else raw."""
+def from_base64(encoded: Any) -> bytes:
+    """Audio in a JSON value. Raises ServiceError("protocol")."""
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (ValueError, TypeError) as error:
+        raise ServiceError("protocol", f"no speech event: {error}") from None
 
-    def __init__(self, owner: SpeechDecoder) -> None:
-        self._owner = owner
-        self._head = b""
-        self._wav: WavDecoder | None = None
-        self._pcm: PcmDecoder | None = None
 
-    def feed(self, data: bytes) -> bytes:
-        if self._wav is None and self._pcm is None:
-            data = self._head + data
-            self._head = b""
-            if data[:4] == b"RIFF":
-                self._wav = WavDecoder()
-            elif b"RIFF".startswith(data[:4]):
-                self._head = data
-                return b""
-            else:
-                self._pcm = self._raw()
-        if self._wav is not None:
-            data = self._wav.feed(data)
-            if self._wav.format is None or (not data and self._pcm is None):
-                return b""
-            if self._pcm is None:
-                self._owner.rate_hz = self._wav.format.rate_hz
-                self._owner.sample_format = self._wav.format.sample_format
-                self._pcm = self._raw()
-        assert self._pcm is not None
-        return self._pcm.feed(data)
+def told_rate_hz(head: Head) -> int | None:
+    """The sample rate that an answer's content type or headers tell."""
+    _, parameters = parse_content_type(head.headers.get("content-type", ""))
+    told = parameters.get("rate") or next((head.headers[h] for h in _RATE_HEADERS if h in head.headers), "")
+    return int(told) if _RATE.fullmatch(told) and is_rate(int(told)) else None
 
-    def _raw(self) -> PcmDecoder:
-        if self._owner.rate_hz is None:
-            raise ServiceError(
-                "protocol", "the answer does not tell its sample rate; set the tenant's `rate`"
-            )
-        return PcmDecoder(BYTES_PER_SAMPLE[self._owner.sample_format])
+
+def _refuse_layout(head: Head, parameters: dict[str, str], sample_format: str) -> None:
+    channels = parameters.get("channels") or head.headers.get("x-channels", "1")
+    if channels.strip() != "1":
+        raise ServiceError("protocol", f"{channels[:40]} channels; only mono is played")
+    depth = next((head.headers[h] for h in _DEPTH_HEADERS if h in head.headers), "").strip()
+    if _RATE.fullmatch(depth) and int(depth) != 8 * BYTES_PER_SAMPLE[sample_format]:
+        raise ServiceError(
+            "protocol",
+            f"samples of {depth} bits, and {sample_format} was expected; 16-bit PCM is s16, 32-bit float "
+            "f32: set the tenant's `sample_format` to the one it is",
+        )
 
 
 def parse_content_type(value: str) -> tuple[str, dict[str, str]]:

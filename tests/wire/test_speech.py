@@ -8,7 +8,8 @@ import pytest
 
 from cotenant.errors import ServiceError
 from cotenant.wire.http1 import Body, Head
-from cotenant.wire.speech import Audio, Finished, SpeechDecoder, SpeechEvent, speech_request
+from cotenant.wire.speech import Audio, Finished, SpeechDecoder, SpeechEvent
+from cotenant.wire.speech_servers import SERVERS, call
 from tests.wire.test_wav import wav
 
 SAMPLES = bytes(range(100))
@@ -171,12 +172,9 @@ def test_a_message_that_was_cut_counts_as_far_as_it_came() -> None:
 
 
 def test_the_request() -> None:
-    body = json.loads(
-        speech_request(
-            model="m", voice=None, text="Hi.", response_format="pcm", extra={"stream_format": "audio"}
-        )
-    )
-    assert body == {
+    asked = call(SERVERS["openai"], "Hi.", model="m", voice=None, extra={"stream_format": "audio"})
+    assert asked.content_type == "application/json"
+    assert json.loads(asked.body) == {
         "model": "m", "input": "Hi.", "response_format": "pcm", "stream": True, "stream_format": "audio",
     }  # fmt: skip
 

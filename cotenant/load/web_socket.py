@@ -1,0 +1,40 @@
+"""Opening and closing a WebSocket, with what can go wrong as a ServiceError."""
+
+import asyncio
+from collections.abc import Mapping
+
+import aiohttp
+
+from cotenant.errors import ServiceError
+from cotenant.wire.http1 import status_kind
+
+
+async def connect(
+    web: aiohttp.ClientSession, url: str, headers: Mapping[str, str], limit_s: float, *, limit_bytes: int = 0
+) -> aiohttp.ClientWebSocketResponse:
+    """Messages over `limit_bytes` end it; 0: none do. Raises ServiceError."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await web.ws_connect(url, headers=headers, max_msg_size=limit_bytes)
+    except TimeoutError:
+        raise ServiceError("timeout", f"no WebSocket within {limit_s:.1f} s") from None
+    except aiohttp.WSServerHandshakeError as error:
+        kind = status_kind(error.status) or "protocol"
+        raise ServiceError(kind, f"HTTP {error.status}: {error.message}", status=error.status) from None
+    except aiohttp.ClientConnectorDNSError as error:
+        raise ServiceError("dns", str(error)) from None
+    except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
+        raise ServiceError("tls", str(error)) from None
+    except (aiohttp.ClientConnectorError, ConnectionRefusedError) as error:
+        raise ServiceError("refused", str(error)) from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ServiceError("protocol", f"no WebSocket: {error}") from None
+
+
+async def close(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """A server that does not answer the closing handshake is not waited for."""
+    try:
+        async with asyncio.timeout(0.5):
+            await socket.close()
+    except (TimeoutError, OSError, aiohttp.ClientError):
+        return

@@ -1,0 +1,109 @@
+"""The audio bytes of an answer, message by message -> whole samples; WAV or raw is told by the bytes."""
+
+from typing import Final
+
+from cotenant.errors import ServiceError
+from cotenant.wire.pcm import BYTES_PER_SAMPLE, PcmDecoder
+from cotenant.wire.wav import WavDecoder, begins_header, is_trailer
+
+_MP3_RATES: Final = 3
+# How a compressed stream begins -> what it is.
+_MAGIC: Final = {b"ID3": "mp3", b"OggS": "ogg or opus", b"fLaC": "flac", b"\x1aE\xdf\xa3": "webm"}
+_COMPRESSED: Final = {
+    "mpeg": "mp3", "mp3": "mp3", "mpeg3": "mp3", "x-mpeg": "mp3", "mpga": "mp3", "opus": "opus",
+    "ogg": "ogg or opus", "webm": "webm", "aac": "aac", "aacp": "aac", "x-aac": "aac", "mp4": "mp4",
+    "m4a": "mp4", "x-m4a": "mp4", "flac": "flac", "x-flac": "flac", "basic": "mu-law", "g722": "g722", "amr": "amr",
+}  # fmt: skip
+
+
+class SampleDecoder:
+    """Messages -> whole samples.
+
+    WAV if the first bytes say so, whatever the content type says (both lies are common), else raw.
+    `rate_hz` and `sample_format` are those given, until a WAV header tells its own; a stream's are final once
+    samples came. `raw_is_sure`: the server calls it pcm, so that nothing is taken for an mp3 by its first two
+    bytes.
+    """
+
+    def __init__(self, *, rate_hz: int | None, sample_format: str, raw_is_sure: bool) -> None:
+        self.rate_hz = rate_hz
+        self.sample_format = sample_format
+        self._raw_is_sure = raw_is_sure
+        self._head = b""
+        self._wav: WavDecoder | None = None
+        self._pcm: PcmDecoder | None = None
+        self._known = False
+
+    def feed(self, message: bytes) -> bytes:
+        """The samples that are complete with this message. Raises ServiceError("protocol")."""
+        if not self._known:
+            message = self._head + message
+            self._head = b""
+            if len(message) < 4 and b"RIFF".startswith(message):
+                self._head = message
+                return b""
+            if message[:4] in (b"RIFF", b"RF64"):
+                self._wav = WavDecoder()
+            else:
+                refuse_compressed_bytes(message, sure=self._raw_is_sure)
+            self._known = True
+        elif self._wav is not None and begins_header(message):
+            self._wav.restart()
+        elif self._wav is not None and is_trailer(message):
+            return b""
+        return self._raw(message) if self._wav is None else self._of_wav(self._wav, message)
+
+    def _of_wav(self, wav: WavDecoder, message: bytes) -> bytes:
+        data = wav.feed(message)
+        if wav.format is not None:
+            self.rate_hz, self.sample_format = wav.format.rate_hz, wav.format.sample_format
+        return self._raw(data) if data else b""
+
+    def _raw(self, data: bytes) -> bytes:
+        if self._pcm is None:
+            if self.rate_hz is None:
+                raise ServiceError(
+                    "protocol", "the answer does not tell its sample rate; set the tenant's `rate`"
+                )
+            self._pcm = PcmDecoder(BYTES_PER_SAMPLE[self.sample_format])
+        return self._pcm.feed(data)
+
+
+def refuse_compressed_type(content_type: str) -> None:
+    """Raises ServiceError("protocol") for a content type of compressed audio; it says what to ask for."""
+    kind, _, name = content_type.partition("/")
+    if kind in ("audio", "video") or name == "ogg":
+        found = _COMPRESSED.get(name)
+        if found is not None:
+            raise _compressed(f"{content_type} ({found})")
+
+
+def refuse_compressed_name(name: str) -> None:
+    """The same for a format's name, as a server tells it in a message."""
+    if name not in ("", "pcm", "wav"):
+        raise _compressed(name[:40])
+
+
+def refuse_compressed_bytes(data: bytes, *, sure: bool) -> None:
+    """The same for the first bytes of a body; `sure`: samples may begin as an mp3 or aac frame does."""
+    for magic, found in _MAGIC.items():
+        if data.startswith(magic):
+            raise _compressed(found)
+    if data[4:8] == b"ftyp":
+        raise _compressed("mp4")
+    if sure or len(data) < 3 or data[0] != 0xFF or data[1] < 0xE0:
+        return
+    if data[1] in (0xF0, 0xF1, 0xF8, 0xF9):
+        raise _compressed("aac")
+    bitrate, rate = data[2] >> 4, data[2] >> 2 & 3
+    if data[1] >> 3 & 3 != 1 and data[1] >> 1 & 3 == 1 and 0 < bitrate < 15 and rate < _MP3_RATES:
+        raise _compressed("mp3")
+
+
+def _compressed(found: str) -> ServiceError:
+    return ServiceError(
+        "protocol",
+        f"the answer is {found}, which is compressed: when its samples could be heard would be a decoder's "
+        "doing; ask for pcm or wav, as with `extra: {response_format: pcm}`",
+        offset=0,
+    )

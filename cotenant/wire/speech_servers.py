@@ -1,0 +1,192 @@
+"""The speech servers that are spoken to: one row each, what is sent where and what is known of the answer.
+
+`protocol:` of a speech tenant names a row. What is played is decided by the answer, never by the row: the rate
+and sample format here are only for answers that do not tell.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import urlencode
+
+Tested = Literal["real server", "our server", "captured bytes", "documentation"]
+
+DEFAULT_PROTOCOL: Final = "openai"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechServer:
+    """How one server is spoken to.
+
+    `body`: `json`, `form` (urlencoded) or `socket` (a WebSocket). `text`, `voice` and `model` are names of
+    fields, None where it has none; `fixed` are further ones, over which the tenant's `extra` wins.
+    `whole`: it answers when all is spoken. `needs_speaker`: a voice is numbers that it is asked for first.
+    """
+
+    title: str
+    path: str
+    tested: Tested
+    how_tested: str
+    body: Literal["json", "form", "socket"] = "json"
+    text: str = "input"
+    voice: str | None = "voice"
+    model: str | None = "model"
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    rate_hz: int | None = None
+    sample_format: Literal["s16", "f32"] = "s16"
+    whole: bool = False
+    needs_speaker: bool = False
+
+    @property
+    def experimental(self) -> bool:
+        """Never met its real server, nor bytes of it."""
+        return self.tested == "documentation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechCall:
+    """One request, ready to be sent."""
+
+    content_type: str
+    body: bytes
+
+
+_OPENAI_PATH: Final = "/v1/audio/speech"
+_RAW: Final = {"response_format": "pcm", "stream": True}
+
+SERVERS: Final[Mapping[str, SpeechServer]] = {
+    "openai": SpeechServer(
+        title="OpenAI /v1/audio/speech and what speaks like it",
+        path=_OPENAI_PATH,
+        fixed=_RAW,
+        rate_hz=24_000,
+        tested="our server",
+        how_tested="the built-in server; espeak-ng and flite behind a server of the tests",
+    ),
+    "vllm-omni": SpeechServer(
+        title="vLLM-Omni, raw audio",
+        path=_OPENAI_PATH,
+        fixed={**_RAW, "stream_format": "audio"},
+        tested="documentation",
+        how_tested="streams written after its source (0.30)",
+    ),
+    "vllm-omni-sse": SpeechServer(
+        title="vLLM-Omni, events",
+        path=_OPENAI_PATH,
+        fixed=_RAW,
+        tested="documentation",
+        how_tested="streams written after its source (0.30)",
+    ),
+    "vllm-omni-socket": SpeechServer(
+        title="vLLM-Omni, text in pieces over a WebSocket",
+        path=_OPENAI_PATH + "/stream",
+        body="socket",
+        fixed={"response_format": "pcm", "stream_audio": True, "split_granularity": "sentence"},
+        tested="documentation",
+        how_tested="a server of the tests written after its source (0.30)",
+    ),
+    "sglang-omni": SpeechServer(
+        title="SGLang-Omni",
+        path=_OPENAI_PATH,
+        fixed=_RAW,
+        tested="documentation",
+        how_tested="streams written after its source",
+    ),
+    "kokoro-fastapi": SpeechServer(
+        title="Kokoro-FastAPI",
+        path=_OPENAI_PATH,
+        fixed={**_RAW, "model": "kokoro", "voice": "af_heart"},
+        rate_hz=24_000,
+        tested="documentation",
+        how_tested="streams written after its source",
+    ),
+    "xtts": SpeechServer(
+        title="XTTS streaming server",
+        path="/tts_stream",
+        text="text",
+        voice=None,
+        model=None,
+        fixed={"language": "en", "add_wav_header": True, "stream_chunk_size": "20"},
+        rate_hz=24_000,
+        needs_speaker=True,
+        tested="documentation",
+        how_tested="streams written after its source",
+    ),
+    "orpheus-fastapi": SpeechServer(
+        title="Orpheus-FastAPI",
+        path=_OPENAI_PATH,
+        fixed={"model": "orpheus", "response_format": "wav"},
+        rate_hz=24_000,
+        whole=True,
+        tested="documentation",
+        how_tested="streams written after its source",
+    ),
+    "pocket-tts": SpeechServer(
+        title="Pocket-TTS serve",
+        path="/tts",
+        body="form",
+        text="text",
+        voice="voice_url",
+        model=None,
+        rate_hz=24_000,
+        tested="documentation",
+        how_tested="streams written after its source",
+    ),
+    "piper": SpeechServer(
+        title="Piper's HTTP server",
+        path="/synthesize",
+        text="text",
+        model=None,
+        whole=True,
+        tested="real server",
+        how_tested="piper-tts 1.8.0 with the voice en_US-joe-medium, in the tests",
+    ),
+    "cosyvoice": SpeechServer(
+        title="CosyVoice runtime/python/fastapi, 16-bit",
+        path="/inference_sft",
+        body="form",
+        text="tts_text",
+        voice="spk_id",
+        model=None,
+        tested="documentation",
+        how_tested="streams written after its source",
+    ),
+    "cosyvoice-f32": SpeechServer(
+        title="CosyVoice's /stream/ paths, float",
+        path="/stream/inference_sft",
+        body="form",
+        text="tts_text",
+        voice="spk_id",
+        model=None,
+        sample_format="f32",
+        tested="documentation",
+        how_tested="streams written after its source",
+    ),
+}
+
+
+def fields(
+    server: SpeechServer, *, model: str | None, voice: str | None, extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All that is sent beside the text; `extra` wins over the model and voice, these over what is fixed."""
+    given = {server.model: model, server.voice: voice}
+    named = {name: value for name, value in given.items() if name is not None and value is not None}
+    return {**server.fixed, **named, **extra}
+
+
+def call(
+    server: SpeechServer, text: str, *, model: str | None, voice: str | None, extra: Mapping[str, Any]
+) -> SpeechCall:
+    """The request that has `text` spoken; not for a WebSocket."""
+    sent = {server.text: text, **fields(server, model=model, voice=voice, extra=extra)}
+    if server.body == "form":
+        return SpeechCall(
+            content_type="application/x-www-form-urlencoded",
+            body=urlencode({name: _form_text(value) for name, value in sent.items()}).encode(),
+        )
+    return SpeechCall(content_type="application/json", body=json.dumps(sent).encode())
+
+
+def _form_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
