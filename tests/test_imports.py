@@ -23,7 +23,7 @@ PURE_RANK = {
 }
 EDGES = ("tenants", "load", "observers", "run_dir", "live")
 COMPOSERS = ("conductor", "cli", "pytest_plugin", "__main__")
-OTHERS = ("resources", "testing", "data", "api", "")
+OTHERS = ("resources", "tls", "testing", "data", "api", "")
 EDGE_EXCEPTIONS = {("load", "cotenant.run_dir.writer"), ("observers", "cotenant.run_dir.writer")}
 
 # Scenario files are found and read there; everything else in the pure rooms gets its facts as arguments.

@@ -58,6 +58,8 @@ def commands(
         tenant = scenario.tenants[name]
         if tenant.kind == "completions":
             key = ["--api-key-env", tenant.api_key_env] if tenant.api_key_env else []
+            key += ["--ca-file", tenant.ca_file] if tenant.ca_file is not None else []
+            key += ["--insecure"] if tenant.insecure else []
             module = "cotenant.observers.engine_metrics"
             chosen[f"engine-{name}"] = [module, "--tenant", name, "--url", urls[name][0], *key]
     if device_kind == "gpu":

@@ -12,6 +12,7 @@ from typing import Final
 import aiohttp
 import uvloop
 
+from cotenant import tls
 from cotenant.errors import ExitCode
 from cotenant.load.clock import ClockMap, read_pair
 from cotenant.load.commands import Process
@@ -22,6 +23,7 @@ from cotenant.load.sockets import keep_stamps_on
 from cotenant.load.transport import Transport
 from cotenant.load.upkeep import Upkeep
 from cotenant.run_dir.writer import RunWriter
+from cotenant.tls import Trust
 
 CONTROL_ENV: Final = "COTENANT_CONTROL"
 NAME_ENV: Final = "COTENANT_NAME"
@@ -44,7 +46,11 @@ async def run(control: Control, name: str) -> None:
     failure: asyncio.Future[None] = loop.create_future()
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as web:
         desk = Desk(
-            settings=settings, writer=writers[0], late_audio=writers[1], transport=Transport(clock), web=web
+            settings=settings,
+            writer=writers[0],
+            late_audio=writers[1],
+            transport=Transport(clock, trust=trust_of(settings)),
+            web=web,
         )
         writers[0].append(
             "host", t=time.monotonic_ns(), source=settings.name, metric="realtime", value=float(realtime)
@@ -79,6 +85,19 @@ async def _obey(process: Process, control: Control) -> None:
     with contextlib.suppress(Hangup):
         while await process.obey(await control.hear()):
             pass
+
+
+def trust_of(settings: Settings) -> Trust:
+    """The certificates that each tenant's servers may have. Raises UserError."""
+    return Trust(
+        own={
+            place: tls.context(tenant.ca_file, insecure=tenant.insecure)
+            for tenant in settings.tenants.values()
+            if tenant.ca_file is not None or tenant.insecure
+            for url in tenant.urls
+            if (place := tls.origin(url)) is not None
+        }
+    )
 
 
 def open_writers(settings: Settings) -> tuple[RunWriter, RunWriter | None]:

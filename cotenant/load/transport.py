@@ -4,7 +4,6 @@ A fault of the tested service ends up in the outcome and is never raised.
 """
 
 import asyncio
-import ssl
 import time
 from typing import Final
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from cotenant.load.inbox import Read
 from cotenant.load.request import Consumer, Limits, Outcome, Request
 from cotenant.load.sockets import Connection, connect
 from cotenant.load.tasks import end_task
+from cotenant.tls import Trust
 from cotenant.units import NS_PER_S
 from cotenant.wire.http1 import Body, End, Event, Head, Http1Client, status_kind
 
@@ -26,23 +26,24 @@ _ERROR_BODY_BYTES: Final = 1 << 16
 
 
 class Transport:
-    """Opens connections and runs requests. `stamps` False leaves the kernel's stamps off."""
+    """Opens connections and runs requests. `stamps` False leaves the kernel's stamps off.
 
-    def __init__(self, clock: ClockMap, *, stamps: bool = True) -> None:
+    No redirect is followed: what a key is for is the address that it was given for.
+    """
+
+    def __init__(self, clock: ClockMap, *, stamps: bool = True, trust: Trust | None = None) -> None:
         self.clock = clock
         self._stamps = stamps
-        self.tls: ssl.SSLContext | None = None
+        self.trust = trust if trust is not None else Trust(own={})
 
     async def open(self, url: str, limits: Limits) -> Connection:
         """A connection to the URL's host. Raises ServiceError."""
         parts = urlsplit(url)
-        secure = parts.scheme == "https"
-        if secure and self.tls is None:
-            self.tls = ssl.create_default_context()
+        tls = self.trust.of(url)
         return await connect(
             parts.hostname or "",
-            parts.port or (443 if secure else 80),
-            tls=self.tls if secure else None,
+            parts.port or (443 if tls is not None else 80),
+            tls=tls,
             clock=self.clock,
             until_ns=time.monotonic_ns() + limits.connect_ns,
             stamps=self._stamps,
@@ -166,7 +167,7 @@ class _Exchange:
         if isinstance(event, Head):
             outcome.status = event.status
             if status_kind(event.status) is not None:
-                self._refusal = bytearray()
+                self._refusal = bytearray(_redirect(event))
             else:
                 self._consumer.head(event)
         elif isinstance(event, Body):
@@ -222,6 +223,14 @@ class _Exchange:
             silent_ms = (at_ns - self._last_ns) // 1_000_000
             error = ServiceError("timeout", f"given up; the last byte was {silent_ms} ms ago")
             outcome.close("truncated" if self._consumer.outputs else "error", at_ns, error)
+
+
+def _redirect(head: Head) -> bytes:
+    """What there is to say of a redirect, nothing of another refusal."""
+    place = head.headers.get("location")
+    if not 300 <= head.status < 400 or not place:
+        return b""
+    return f"it redirects to {place}, and no redirect is followed ".encode("latin-1", "replace")
 
 
 async def sleep_until(at_ns: int) -> None:

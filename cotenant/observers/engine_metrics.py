@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import os
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from cotenant import tls
 from cotenant.errors import ServiceError
 from cotenant.observers.engine_series import EngineSeries
 from cotenant.observers.grid import next_tick_ns
@@ -51,12 +53,14 @@ async def observe(
     period_ns: int,
     stop: asyncio.Event,
     headers: Mapping[str, str] | None = None,
+    trusted: ssl.SSLContext | None = None,
 ) -> None:
     """Scrape until `stop` is set; the caller closes the writer. Raises OSError when the disk refuses."""
     series, told_missing = EngineSeries(), False
     stopped = asyncio.create_task(stop.wait())
     timeout = aiohttp.ClientTimeout(total=_SCRAPE_LIMIT_S)
-    async with aiohttp.ClientSession(timeout=timeout, headers=headers) as session:
+    connector = aiohttp.TCPConnector(ssl=trusted) if trusted is not None else None
+    async with aiohttp.ClientSession(timeout=timeout, headers=headers, connector=connector) as session:
         origin_ns = due_ns = time.monotonic_ns()
         while not await _done_by(stopped, due_ns):
             sent_ns = time.monotonic_ns()
@@ -92,7 +96,8 @@ async def _scrape(session: aiohttp.ClientSession, url: str) -> tuple[int, list[M
     """The status (0: no answer) and the samples; none of a text that is not whole."""
     status = 0
     try:
-        async with session.get(url) as response:
+        # A redirect is not followed: the key is for this address.
+        async with session.get(url, allow_redirects=False) as response:
             status = response.status
             if status != 200:
                 return status, []
@@ -115,7 +120,10 @@ async def _run(options: argparse.Namespace) -> None:
     headers = {"Authorization": f"Bearer {key}"} if key else None
     writer = RunWriter(options.run_dir, f"engine-{options.tenant}", audio_limit_bytes=None)
     try:
-        await observe(writer, options.tenant, options.url, options.period_ns, stop, headers)
+        trusted = None
+        if options.ca_file is not None or options.insecure:
+            trusted = tls.context(options.ca_file, insecure=options.insecure)
+        await observe(writer, options.tenant, options.url, options.period_ns, stop, headers, trusted)
     finally:
         writer.close()
 
@@ -135,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--url", type=metrics_url, required=True, help="the server's; its /metrics is read")
     parser.add_argument("--period-ms", type=_period_ns, default=500 * NS_PER_MS, dest="period_ns")
     parser.add_argument("--api-key-env", help="the environment variable that holds the server's key")
+    parser.add_argument("--ca-file", help="a PEM file with certificates to trust besides")
+    parser.add_argument("--insecure", action="store_true", help="take any certificate")
     options = parser.parse_args(arguments)
     try:
         asyncio.run(_run(options))

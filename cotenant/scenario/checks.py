@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from cotenant.scenario.builtin_checks import builtin_checks
+from cotenant.scenario.protocol_checks import NOT_YET, protocol_checks
 from cotenant.scenario.schema import CONTEXT_TOKENS, GATE_PROFILES, PROTOCOLS, SHAPES
 from cotenant.scenario.sharing import run_checks, tenant_checks
 from cotenant.scenario.values import AUTO, limit
@@ -98,6 +99,7 @@ def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
         yield ("packets",), f"packets are for kind: speech, and this is {kind}; remove it"
     yield from vllm_checks(tenant)
     yield from builtin_checks(tenant)
+    yield from protocol_checks(tenant)
     yield from _tenant_words(tenant, kind)
 
 
@@ -106,7 +108,11 @@ def _tenant_words(tenant: Mapping[str, Any], kind: object) -> Iterator[Found]:
         word = tenant.get(key, AUTO)
         known = (AUTO, *table.get(str(kind), ()))
         if isinstance(word, str) and str(kind) in table and word not in known:
-            yield (key,), f"{word!r} is no {key} of a {kind} tenant; {nearest(word, known)}"
+            yield (
+                (key,),
+                NOT_YET.get((str(kind), word.lower()))
+                or f"{word!r} is no {key} of a {kind} tenant; {nearest(word, known)}",
+            )
 
 
 def _load(

@@ -38,8 +38,8 @@ def dump(scenario: Scenario) -> dict[str, Any]:
 def public_dump(scenario: Scenario) -> dict[str, Any]:
     """`dump` as it may be written to disk: values that look like secrets by their names are `(hidden)`.
 
-    Covers a tenant's `env`, `extra`, the queries of its addresses and the arguments in its `command` and
-    `vllm`. It parses still.
+    Covers a tenant's `env`, `extra`, the queries of its addresses, the messages in its `frames` and the
+    arguments in its `command` and `vllm`. It parses still.
     """
     plain = dump(scenario)
     for tenant in plain["tenants"].values():
@@ -48,6 +48,8 @@ def public_dump(scenario: Scenario) -> dict[str, Any]:
         tenant["ready"]["path"] = hide_query(tenant["ready"]["path"])
         tenant["env"] = hide_secrets(tenant["env"])
         tenant["extra"] = hide_secrets(tenant["extra"])
+        if "frames" in tenant:
+            tenant["frames"] = _hide_in_messages(tenant["frames"])
         if "command" in tenant:
             tenant["command"] = hide_options(tenant["command"])
         if "vllm" in tenant:
@@ -99,6 +101,13 @@ def hide_secrets(value: Any) -> Any:
             key: HIDDEN if _SECRET_RE.search(key) else hide_secrets(inner) for key, inner in value.items()
         }
     return [hide_secrets(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _hide_in_messages(frames: Mapping[str, Any]) -> dict[str, Any]:
+    """A tenant's `frames` without secrets in what is sent; the paths into what comes stay."""
+    hidden = {key: hide_secrets(value) if key in ("start", "end") else value for key, value in frames.items()}
+    hidden["audio"] = {**hidden["audio"], "fields": hide_secrets(hidden["audio"]["fields"])}
+    return hidden
 
 
 def hide_options(command: Sequence[str]) -> list[str]:

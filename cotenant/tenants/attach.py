@@ -6,18 +6,20 @@ import aiohttp
 
 from cotenant.errors import CouldNotRun
 from cotenant.tenants import vllm
-from cotenant.tenants.http_probe import get, http_url
+from cotenant.tenants.http_probe import connector, get, http_url
 
 _LIMIT_S = 5.0
 
 
-async def check(name: str, url: str, path: str = "/health") -> str:
+async def check(
+    name: str, url: str, path: str = "/health", *, ca_file: str | None = None, insecure: bool = False
+) -> str:
     """The tenant's `url`, if a server there answers HTTP on `path` or on `/`, with whatever status.
 
     A server may ask for a key or have no health path; only silence says that it is not there. Raises
-    CouldNotRun.
+    CouldNotRun, and UserError for a `ca_file` that is none.
     """
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=connector(url, ca_file, insecure=insecure)) as session:
         answer = await get(session, http_url(url, path), _LIMIT_S)
         if answer.status is None and path != "/":
             first = answer

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from cotenant import tls
+
 _SCHEMES = {"ws": "http", "wss": "https"}
 _BODY_BYTES = 1 << 16
 
@@ -30,6 +32,13 @@ def http_url(url: str, path: str) -> str:
     return base.rstrip("/") + path
 
 
+def connector(url: str, ca_file: str | None = None, *, insecure: bool = False) -> aiohttp.TCPConnector:
+    """Connections to the server of `url`, by its own rules of trust. Raises UserError."""
+    if tls.origin(url) is None or not (ca_file is not None or insecure):
+        return aiohttp.TCPConnector()
+    return aiohttp.TCPConnector(ssl=tls.context(ca_file, insecure=insecure))
+
+
 async def get(
     session: aiohttp.ClientSession, url: str, limit_s: float, *, body_bytes: int = _BODY_BYTES
 ) -> Answer:
@@ -43,7 +52,10 @@ async def get(
     except TimeoutError:
         return Answer(status=None, failure=f"no answer within {limit_s:g} s")
     except aiohttp.ClientConnectorCertificateError:
-        return Answer(status=None, failure="its TLS certificate is not trusted here")
+        return Answer(
+            status=None,
+            failure="its TLS certificate is not trusted here (ca_file: FILE.pem names whom to trust besides)",
+        )
     except aiohttp.ClientConnectorError as error:
         # asyncio's own text names the call, not the reason; a failed name look-up has no errno above 0.
         number = error.os_error.errno or 0

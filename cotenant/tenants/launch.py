@@ -83,7 +83,13 @@ async def start_tenant(
     CPU. Raises CouldNotRun with what the tenant said last.
     """
     if tenant.engine == "attach":
-        url = await attach.check(name, _url(name, tenant), tenant.ready.path)
+        url = await attach.check(
+            name,
+            _url(name, tenant),
+            tenant.ready.path,
+            ca_file=tenant.ca_file,
+            insecure=bool(tenant.insecure),
+        )
         return Started(urls=[url], facts=await attach.facts(url) if tenant.kind == "completions" else {})
     env = environment(tenant, device_kind, shared_env)
     if tenant.engine == "launch" and tenant.vllm is not None:

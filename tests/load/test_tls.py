@@ -12,6 +12,7 @@ import pytest
 
 from cotenant.load.voice import Turn, speak
 from cotenant.testing.truth_server import Script, truth_server
+from cotenant.tls import Trust, context
 from tests.load.rig import PCM_HEADERS, KeptRows, desk_for, new_stage, run, settings, tenant, voices
 
 GOOD = Script(headers=PCM_HEADERS, pieces=[(0, bytes(4800))])
@@ -20,7 +21,7 @@ GOOD = Script(headers=PCM_HEADERS, pieces=[(0, bytes(4800))])
 async def spoken(url: str, trusted: Path | None = None) -> KeptRows:
     async with desk_for(settings([tenant(url)], [voices()], stall_limit_ns=10**10)) as (desk, rows):
         if trusted is not None:
-            desk.transport.tls = ssl.create_default_context(cafile=str(trusted))
+            desk.transport.trust = Trust(own={}, usual=context(str(trusted)))
         turn = Turn(listener=0, due_ns=0, delayed_ns=0, line=lambda: (0, "Hi."), tap=None)
         await speak(desk, new_stage(), voices(), turn)
         return rows
