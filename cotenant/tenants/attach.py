@@ -32,7 +32,7 @@ async def check(
     return url
 
 
-async def facts(url: str) -> dict[str, Any]:
+async def facts(url: str, *, ca_file: str | None = None, insecure: bool = False) -> dict[str, Any]:
     """What an attached LLM server tells of itself, where it is a vLLM; else nothing."""
-    told = await vllm.describe(url, None, total_s=None)
+    told = await vllm.describe(url, None, total_s=None, trusted=connector(url, ca_file, insecure=insecure))
     return told if told["version"] is not None and told["kv_cache"]["blocks"] is not None else {}

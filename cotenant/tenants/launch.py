@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from cotenant.scenario.schema import SHAPES, Mps, Tenant
 from cotenant.scenario.values import AUTO
 from cotenant.tenants import attach, replicas, vllm
+from cotenant.tenants.http_probe import connector
 from cotenant.tenants.log_tail import log_tail
 from cotenant.tenants.ready import check_port_free, wait_healthy, wait_idle
 from cotenant.tenants.reaper_client import Reaper
@@ -83,14 +84,13 @@ async def start_tenant(
     CPU. Raises CouldNotRun with what the tenant said last.
     """
     if tenant.engine == "attach":
+        ca_file, insecure = tenant.ca_file, bool(tenant.insecure)
         url = await attach.check(
-            name,
-            _url(name, tenant),
-            tenant.ready.path,
-            ca_file=tenant.ca_file,
-            insecure=bool(tenant.insecure),
+            name, _url(name, tenant), tenant.ready.path, ca_file=ca_file, insecure=insecure
         )
-        return Started(urls=[url], facts=await attach.facts(url) if tenant.kind == "completions" else {})
+        if tenant.kind != "completions":
+            return Started(urls=[url])
+        return Started(urls=[url], facts=await attach.facts(url, ca_file=ca_file, insecure=insecure))
     env = environment(tenant, device_kind, shared_env)
     if tenant.engine == "launch" and tenant.vllm is not None:
         nice = BUILTIN_CPU_NICE if _on_cpu(tenant, device_kind) else 0
@@ -190,7 +190,16 @@ async def _start_command(
     begun_ns = time.monotonic_ns()
     # Its own niceness and threads: it is the user's command.
     await reaper.spawn(name, tenant.command or [], log=log, env=env, nice=0)
-    await wait_healthy(reaper, name, url, tenant.ready.path, limit_ns=tenant.ready.within_ns, log_dir=log_dir)
+    trusted = connector(url, tenant.ca_file, insecure=bool(tenant.insecure))
+    await wait_healthy(
+        reaper,
+        name,
+        url,
+        tenant.ready.path,
+        limit_ns=tenant.ready.within_ns,
+        log_dir=log_dir,
+        trusted=trusted,
+    )
     if not vllm.is_vllm(tenant.command):
         return Started(urls=[url])
     total_s = (time.monotonic_ns() - begun_ns) / NS_PER_S

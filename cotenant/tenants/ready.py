@@ -71,12 +71,19 @@ async def check_port_free(name: str, url: str) -> None:
 
 
 async def wait_healthy(
-    reaper: Reaper, identifier: str, url: str, path: str, *, limit_ns: int, log_dir: Path
+    reaper: Reaper,
+    identifier: str,
+    url: str,
+    path: str,
+    *,
+    limit_ns: int,
+    log_dir: Path,
+    trusted: aiohttp.TCPConnector | None = None,
 ) -> None:
     """Wait until GET `path` answers 200. Raises CouldNotRun when the child ends or the limit passes first."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + limit_ns / NS_PER_S
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=trusted) as session:
         while True:
             ended = reaper.exit_of(identifier)
             if ended is not None:

@@ -93,11 +93,16 @@ async def start(
 
 
 async def describe(
-    url: str, log: Path | None, *, offset_bytes: int = 0, total_s: float | None
+    url: str,
+    log: Path | None,
+    *,
+    offset_bytes: int = 0,
+    total_s: float | None,
+    trusted: aiohttp.TCPConnector | None = None,
 ) -> dict[str, Any]:
     """What a running vLLM tells of itself: by its log (behind `offset_bytes`), `/version` and `/metrics`."""
     told = read_log("" if log is None else _read_log(log, offset_bytes))
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=trusted) as session:
         version, metrics = await asyncio.gather(
             get(session, http_url(url, "/version"), _PROBE_LIMIT_S),
             get(session, http_url(url, "/metrics"), _PROBE_LIMIT_S, body_bytes=_METRICS_BYTES),
