@@ -70,8 +70,8 @@ class Run:
 
         from cotenant.playback.energy import in_speech
         from cotenant.playback.player import play
+        from cotenant.verdict.judging import player_options
         from cotenant.verdict.plan import read_plan
-        from cotenant.verdict.summary import player_options
 
         tables = self.recording.tables
         row = next((row for row in tables["streams"].to_pylist() if row["stream"] == stream), None)

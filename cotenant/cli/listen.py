@@ -103,8 +103,8 @@ def _sound_device() -> Any:
 def _find(recording: "Recording", options: ListenOptions) -> "tuple[AsHeard, str]":
     from cotenant.report.audio import AsHeard, sound_of
     from cotenant.run_dir.reader import read_audio
+    from cotenant.verdict.judging import player_options
     from cotenant.verdict.plan import read_plan
-    from cotenant.verdict.summary import player_options
 
     player = player_options(read_plan(recording), options.judging)
     worst = options.stream == WORST
@@ -157,8 +157,8 @@ def _by_headroom(recording: "Recording", judging: JudgeOptions) -> list[dict[str
 
     from cotenant.report.audio import voices
     from cotenant.verdict.columns import read_streams
+    from cotenant.verdict.judging import player_options
     from cotenant.verdict.plan import measured_rows, read_plan
-    from cotenant.verdict.summary import player_options
     from cotenant.verdict.voices import play_voices
 
     plan = read_plan(recording)

@@ -65,7 +65,7 @@ def make_folder(flag: str, folder: Path) -> None:
 
 
 def _player(recording: "Recording", judging: "JudgeOptions") -> "PlayerOptions":
+    from cotenant.verdict.judging import player_options
     from cotenant.verdict.plan import read_plan
-    from cotenant.verdict.summary import player_options
 
     return player_options(read_plan(recording), judging)

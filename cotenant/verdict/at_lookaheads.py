@@ -5,7 +5,7 @@ left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,37 +13,30 @@ import numpy as np
 from cotenant.playback.fleet import play_fleet
 from cotenant.records import Recording
 from cotenant.units import ms_from_ns
-from cotenant.verdict import summary as whole
 from cotenant.verdict.bounds import bounds_of
 from cotenant.verdict.face_part import face_part
 from cotenant.verdict.faces import read_faces
-from cotenant.verdict.facts import Facts, Paired, read_facts
-from cotenant.verdict.gates import Gate, applies, judge_gate, worst
+from cotenant.verdict.facts import Facts, Paired
+from cotenant.verdict.gates import Gate, applies, judge_gate
+from cotenant.verdict.judging import (
+    Judging,
+    is_claim,
+    read_judging,
+    run_verdict,
+    stage_verdict,
+    why_withheld,
+)
 from cotenant.verdict.options import JudgeOptions
-from cotenant.verdict.plan import Plan, decision_of, read_plan
+from cotenant.verdict.plan import Plan
 from cotenant.verdict.sample import Part
 from cotenant.verdict.speech import speech_part, utterances
-from cotenant.verdict.stages import StageFacts, put_reference, stage_facts
-from cotenant.verdict.stats import TAIL
-from cotenant.verdict.written_gates import resolve
+from cotenant.verdict.stages import StageFacts, put_reference
 
 # What another lookahead changes begins with one of these.
 _CHANGED: Final = ("speech", "face", "vs_reference")
 # But for these: they are before the player, or beside it.
 _UNCHANGED: Final = ("speech.ttfa_ms.", "speech.rtf.", "speech.chunk_gap", "face.frame_latency_ms.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """What is the same at every lookahead; `judged`: each stage's gates on what no lookahead changes."""
-
-    facts: Facts
-    gates: Sequence[Gate]
-    decision: str
-    stages: Sequence[StageFacts]
-    solo: Mapping[str, StageFacts]
-    again: StageFacts | None
-    judged: Mapping[str, Mapping[int, dict[str, Any]]]
+_Judged = Mapping[str, Mapping[int, dict[str, Any]]]
 
 
 def judge_at(
@@ -54,34 +47,22 @@ def judge_at(
 
     Raises what `judge` raises.
     """
-    run = _read(recording, options)
+    run = read_judging(recording, options)
+    judged = _unchanged(run)
     for lookahead_ns in lookaheads_ns:
-        yield _at(run, recording, lookahead_ns)
+        yield _at(run, judged, recording, lookahead_ns)
 
 
-def _read(recording: Recording, options: JudgeOptions) -> _Run:
-    plan = read_plan(recording)
-    player = whole.player_options(plan, options)
-    decision = decision_of(plan, options.decision)
-    gates = resolve(options.gates or plan.scenario.gate, plan)
-    looks = options.looks or recording.manifest.get("looks") or 1
-    facts = read_facts(recording, plan, player, TAIL / max(1, int(looks)))
-    solo = {stage.loads[0]: stage_facts(facts, stage) for stage in plan.solos if stage.name in plan.measured}
-    again = None
-    if plan.again is not None and plan.again.name in plan.measured:
-        again = stage_facts(facts, plan.again, by_round=False)
-    stages = [stage_facts(facts, stage) for stage in plan.stages]
-    judged = {
+def _unchanged(run: Judging) -> dict[str, dict[int, dict[str, Any]]]:
+    """Each stage's gates (by number) on what no lookahead changes."""
+    return {
         found.plan.name: {
-            number: judge_gate(gate, found.part, found.doubt, decision, facts.tail)
-            for number, gate in enumerate(gates)
-            if applies(gate, plan, found.plan) and not _changes(gate)
+            number: judge_gate(gate, found.part, found.doubt, run.decision, run.facts.tail)
+            for number, gate in enumerate(run.gates)
+            if applies(gate, run.facts.plan, found.plan) and not _changes(gate)
         }
-        for found in stages
+        for found in run.stages
     }
-    return _Run(
-        facts=facts, gates=gates, decision=decision, stages=stages, solo=solo, again=again, judged=judged
-    )
 
 
 def _clean_bounds(found: StageFacts, tail: float) -> dict[str, float | None]:
@@ -95,7 +76,7 @@ def _changes(gate: Gate) -> bool:
     return gate.metric.split(".")[0] in _CHANGED and not gate.metric.startswith(_UNCHANGED)
 
 
-def _at(run: _Run, recording: Recording, lookahead_ns: int) -> dict[str, Any]:
+def _at(run: Judging, judged: _Judged, recording: Recording, lookahead_ns: int) -> dict[str, Any]:
     facts, plan = _replayed(run.facts, recording, lookahead_ns), run.facts.plan
     solo, again = run.solo, run.again
     if any(_asks_reference(run, found) for found in run.stages):
@@ -105,16 +86,16 @@ def _at(run: _Run, recording: Recording, lookahead_ns: int) -> dict[str, Any]:
     for stage in stages:
         if _asks_reference(run, stage):
             put_reference(facts, stage, solo, again)
-    first = [_entry(run, facts, stage, "") for stage in stages if stage.plan.baseline]
-    withheld = whole._withheld(first)
-    rest = [_entry(run, facts, stage, withheld) for stage in stages if not stage.plan.baseline]
+    first = [_entry(run, judged, facts, stage, "") for stage in stages if stage.plan.baseline]
+    withheld = why_withheld(first)
+    rest = [_entry(run, judged, facts, stage, withheld) for stage in stages if not stage.plan.baseline]
     by_name = {entry["name"]: entry for entry in (*first, *rest)}
     entries = [by_name[stage.plan.name] for stage in stages]
-    verdict, because = whole._verdict(entries, run.gates)
+    verdict, because = run_verdict(entries, run.gates)
     return _summary(recording, plan, run, entries, verdict, because, lookahead_ns)
 
 
-def _asks_reference(run: _Run, found: StageFacts) -> bool:
+def _asks_reference(run: Judging, found: StageFacts) -> bool:
     """Whether a gate of the stage compares, so that the comparisons are worth their bootstraps."""
     return any(
         gate.metric.startswith("vs_reference.") and applies(gate, run.facts.plan, found.plan)
@@ -125,7 +106,7 @@ def _asks_reference(run: _Run, found: StageFacts) -> bool:
 def _summary(
     recording: Recording,
     plan: Plan,
-    run: _Run,
+    run: Judging,
     entries: list[dict[str, Any]],
     verdict: str,
     because: str,
@@ -191,21 +172,16 @@ def _kept(values: Mapping[str, Any]) -> dict[str, Any]:
     return {path: value for path, value in values.items() if path.split(".")[0] not in _CHANGED}
 
 
-def _entry(run: _Run, facts: Facts, found: StageFacts, withheld: str) -> dict[str, Any]:
-    name, judged = found.plan.name, []
+def _entry(run: Judging, judged: _Judged, facts: Facts, found: StageFacts, withheld: str) -> dict[str, Any]:
+    name, gates = found.plan.name, []
     for number, gate in enumerate(run.gates):
         if not applies(gate, facts.plan, found.plan):
             continue
-        same = run.judged[name].get(number)
-        held = withheld if whole._is_claim(gate) else ""
-        judged.append(same or judge_gate(gate, found.part, found.doubt, run.decision, facts.tail, held))
-    verdict = worst(gate["verdict"] for gate in judged if gate["level"] == "fail")
-    why = dict(found.part.why)
-    if not judged:
-        why["verdict"] = "no gate is asked of this stage"
-    if name not in facts.plan.measured:
-        why["verdict"] = "this stage was not measured"
-        verdict = "inconclusive"
+        same = judged[name].get(number)
+        held = withheld if is_claim(gate) else ""
+        gates.append(same or judge_gate(gate, found.part, found.doubt, run.decision, facts.tail, held))
+    verdict, reason = stage_verdict(facts.plan, name, gates)
+    why = {**found.part.why, **({"verdict": reason} if reason else {})}
     parts: dict[str, Any] = {name: found.part.entry[name] for name in _CHANGED if name in found.part.entry}
     return {
         "name": name,
@@ -216,5 +192,5 @@ def _entry(run: _Run, facts: Facts, found: StageFacts, withheld: str) -> dict[st
         "why": why,
         **parts,
         "clean_bounds": _clean_bounds(found, facts.tail),
-        "gates": judged,
+        "gates": gates,
     }

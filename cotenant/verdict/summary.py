@@ -2,43 +2,27 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, Literal
 
 from cotenant.errors import ExitCode
-from cotenant.playback.options import PlayerOptions
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.units import ms_from_ns
 from cotenant.verdict.causes import Run, causes_of
 from cotenant.verdict.caveats import run_caveats
-from cotenant.verdict.facts import Facts, read_facts
-from cotenant.verdict.gates import Gate, applies, judge_gate, worst
+from cotenant.verdict.facts import Facts
+from cotenant.verdict.gates import Gate, applies, judge_gate
+from cotenant.verdict.judging import is_claim, read_judging, run_verdict, stage_verdict, why_withheld
 from cotenant.verdict.lookaheads import what_if_part
 from cotenant.verdict.mend import mend_of
 from cotenant.verdict.options import JudgeOptions
-from cotenant.verdict.paths import kinds_of
-from cotenant.verdict.plan import Plan, decision_of, player_of, read_plan
+from cotenant.verdict.plan import Plan
 from cotenant.verdict.sample import Part
-from cotenant.verdict.stages import (
-    NO_BASELINE,
-    StageFacts,
-    a_a_ratios,
-    entry_of,
-    judge_machine,
-    put_reference,
-    stage_facts,
-    why_no_a_a,
-)
-from cotenant.verdict.stats import TAIL
+from cotenant.verdict.stages import NO_BASELINE, StageFacts, a_a_ratios, entry_of, put_reference, why_no_a_a
 from cotenant.verdict.untried import untried
-from cotenant.verdict.written_gates import resolve
 
 __all__ = ["JudgeOptions", "exit_code", "is_decided", "judge", "to_json"]
 
 SCHEMA: Final = 1
-NOT_ALONE: Final = "the voice does not live here even alone"
-NO_GATE: Final = "no gate was asked"
-NOT_JUDGED: Final = "no gate was judged: no stage has what the gates are about"
 
 
 def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
@@ -46,31 +30,22 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
 
     Raises UserError for a manifest without a scenario and for gates that name no metric.
     """
-    plan = read_plan(recording)
-    player = player_options(plan, options)
-    decision = decision_of(plan, options.decision)
-    gates = resolve(options.gates or plan.scenario.gate, plan)
-    looks = options.looks or recording.manifest.get("looks") or 1
-    facts = read_facts(recording, plan, player, TAIL / max(1, int(looks)))
-    solo = {stage.loads[0]: stage_facts(facts, stage) for stage in plan.solos if stage.name in plan.measured}
-    again = None
-    if plan.again is not None and plan.again.name in plan.measured:
-        again = stage_facts(facts, plan.again, by_round=False)
-    stages = [stage_facts(facts, stage) for stage in plan.stages]
-    judge_machine(facts, stages, solo.values(), again)
+    run = read_judging(recording, options)
+    facts, plan, player, decision = run.facts, run.facts.plan, run.facts.player, run.decision
+    gates, stages, solo, again = run.gates, run.stages, run.solo, run.again
     for stage in stages:
         put_reference(facts, stage, solo, again)
     baselines = [_stage_entry(facts, stage, gates, decision) for stage in stages if stage.plan.baseline]
-    withheld = _withheld(baselines)
+    withheld = why_withheld(baselines)
     rest = [
         _stage_entry(facts, stage, gates, decision, withheld) for stage in stages if not stage.plan.baseline
     ]
     by_name = {entry["name"]: entry for entry in (*baselines, *rest)}
     entries = [by_name[stage.plan.name] for stage in stages]
-    run = Run(facts=facts, stages=stages, again=again, withheld=withheld)
+    blaming = Run(facts=facts, stages=stages, again=again, withheld=withheld)
     for entry, stage in zip(entries, stages, strict=True):
-        _put_causes(entry, run, stage)
-    verdict, because = _verdict(entries, gates)
+        _put_causes(entry, blaming, stage)
+    verdict, because = run_verdict(entries, gates)
     invalid = [f"{entry['name']}: {why}" for entry in entries for why in entry["invalid_because"]]
     manifest = recording.manifest
     return {
@@ -144,34 +119,12 @@ def _grows(summary: Mapping[str, Any], gate: Mapping[str, Any]) -> bool:
     return bool(gate["n"] < spoken)
 
 
-def player_options(plan: Plan, options: JudgeOptions) -> PlayerOptions:
-    """The player of a run, changed by what was asked."""
-    asked = {
-        "lookahead_ns": options.lookahead_ns,
-        "start": options.start,
-        "after_underrun": options.after_underrun,
-        "quantum_ns": options.quantum_ns,
-    }
-    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    return replace(player_of(plan.scenario), **changes)
-
-
-def _withheld(baselines: Sequence[Mapping[str, Any]]) -> str:
-    """Why nothing is claimed against the baseline; `""` where something may be."""
-    for entry in baselines:
-        if entry["validity"] == "invalid":
-            return f"the baseline is invalid ({entry['invalid_because'][0]})"
-        if entry["verdict"] == "fail":
-            return f"the baseline itself fails: {NOT_ALONE}"
-    return ""
-
-
 def _stage_entry(
     facts: Facts, found: StageFacts, gates: Sequence[Gate], decision: str, withheld: str = ""
 ) -> dict[str, Any]:
     """A stage's entry; `withheld`: why its comparisons with the baseline are not judged."""
     judged = [
-        judge_gate(gate, found.part, found.doubt, decision, facts.tail, withheld if _is_claim(gate) else "")
+        judge_gate(gate, found.part, found.doubt, decision, facts.tail, withheld if is_claim(gate) else "")
         for gate in gates
         if applies(gate, facts.plan, found.plan)
     ]
@@ -179,12 +132,9 @@ def _stage_entry(
     if found.paired is not None:
         part.add("what_if", what_if_part(facts, found, judged))
     why = dict(sorted(part.why.items()))
-    verdict = worst(gate["verdict"] for gate in judged if gate["level"] == "fail")
-    if not judged:
-        why["verdict"] = "no gate is asked of this stage"
-    if found.plan.name not in facts.plan.measured:
-        why["verdict"] = "this stage was not measured"
-        verdict = "inconclusive"
+    verdict, reason = stage_verdict(facts.plan, found.plan.name, judged)
+    if reason:
+        why["verdict"] = reason
     if not why.get(""):
         why.pop("", None)
     return {
@@ -208,11 +158,6 @@ def _put_causes(entry: dict[str, Any], run: Run, found: StageFacts) -> None:
     entry["causes"], reason = causes_of(run, found)
     if reason:
         entry["why"] = dict(sorted({**entry["why"], "causes": reason}.items()))
-
-
-def _is_claim(gate: Gate) -> bool:
-    """Whether the gate compares a voice with the baseline."""
-    return gate.metric.startswith("vs_reference.") and kinds_of(gate.metric)[0] == "voices"
 
 
 def _solo_entry(found: StageFacts) -> dict[str, Any]:
@@ -244,12 +189,3 @@ def _a_a_entry(plan: Plan, again: StageFacts | None) -> dict[str, Any]:
         **entry_of(again),
     }
     return {**entry, "why": why}
-
-
-def _verdict(entries: Sequence[Mapping[str, Any]], gates: Sequence[Gate]) -> tuple[str, str]:
-    """The run's verdict, and one sentence where it does not speak for itself."""
-    if any(entry["baseline"] and entry["verdict"] == "fail" for entry in entries):
-        return "fail", NOT_ALONE
-    if not any(entry["gates"] for entry in entries):
-        return "inconclusive", NOT_JUDGED if gates else NO_GATE
-    return worst(entry["verdict"] for entry in entries), ""

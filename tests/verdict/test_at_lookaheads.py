@@ -8,7 +8,7 @@ import pytest
 from cotenant.verdict.at_lookaheads import judge_at
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.summary import judge
-from tests.verdict.recordings import MS, Builder, good_run
+from tests.verdict.recordings import MS, Builder, S, good_run
 
 SAME_OF_A_RUN = (
     "status", "scenario", "verdict", "verdict_because", "validity", "invalid_because", "decision",
@@ -70,6 +70,18 @@ def test_a_stage_that_was_not_measured_and_voices_that_were_cut() -> None:
     builder.rows["streams"][0] |= {"end": "truncated", "error_kind": "truncated"}
     builder.rows["streams"][1] |= {"end": "error", "error_kind": "refused", "done": None}
     check(builder, [0, 400, 2000])
+
+
+def test_what_the_gpu_did_to_a_stage_counts_at_every_lookahead() -> None:
+    builder = good_run(late_ms=900.0, share=0.5, device="gpu")
+    # Clocks a third lower from the baseline on, and the closing baseline with them.
+    for second in range(215):
+        clock_mhz = 1980.0 if second < 75 else 1300.0
+        row = {"t0": second * S, "t1": (second + 1) * S, "gpu": "GPU-1", "metric": "sm_clock_mhz"}
+        builder.rows["gpu"].append({**row, "value": clock_mhz, "status": "ok"})
+    builder.scenario["gate"] = ["voice", "vs_reference.ttfa_p95.ratio <= 1.2"]
+    assert judge(builder.build(), JudgeOptions(decision="point"))["validity"] == "invalid"
+    check(builder, [0, 400, 3000], decision="point")
 
 
 def test_the_recording_is_left_as_it_is() -> None:

@@ -12,11 +12,11 @@ from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Floats, Ints
 from cotenant.verdict.facts import Facts, paired, read_facts
+from cotenant.verdict.judging import player_options
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.plan import StagePlan, read_plan
 from cotenant.verdict.speech import Utterances
 from cotenant.verdict.stats import TAIL
-from cotenant.verdict.summary import player_options
 
 _SECOND_DIGITS: Final = 4
 _MS_DIGITS: Final = 2
