@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.gpu import gpu_lines
-from cotenant.report.notes import notes as _notes
+from cotenant.report.notes import notes
 from cotenant.report.table import table_lines
 from cotenant.report.text import run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
@@ -21,14 +21,14 @@ def render(summary: Entry, manifest: Entry, width: int) -> str:
     """The whole text, lines of at most `width` columns (names longer than that are cut), no colour, no
     markup."""
     width = max(NARROWEST, width)
-    lines = [*_wrapped(_heading(summary, manifest), width), ""]
+    lines = [*_wrapped(heading(summary, manifest), width), ""]
     lines += [*table_lines(summary["stages"], width), ""]
     if watched := gpu_lines(summary["stages"], width):
         lines += [*watched, ""]
     for label, texts in (
-        ("note", _notes(summary)),
+        ("note", notes(summary)),
         ("why", why_lines(summary)),
-        ("mend", _mend(summary)),
+        ("mend", mend_lines(summary)),
     ):
         lines += _labelled(label, texts, width)
     word, sentence = verdict_line(summary)
@@ -65,7 +65,8 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
     return f"{first}{safe(stage['name'])}: {short_sentence(gate)}{also}"
 
 
-def _heading(summary: Entry, manifest: Entry) -> str:
+def heading(summary: Entry, manifest: Entry) -> str:
+    """What ran on what, and by which player it was judged."""
     device = manifest.get("device") if isinstance(manifest.get("device"), Mapping) else {}
     parts = [
         f"{safe(summary['scenario'], 80)} on {safe((device or {}).get('name') or 'an unknown device', 80)}"
@@ -89,7 +90,7 @@ def _planned(manifest: Entry) -> list[tuple[int, str, str]]:
     return found
 
 
-def _mend(summary: Entry) -> list[str]:
+def mend_lines(summary: Entry) -> list[str]:
     """A lookahead only where this recording proves it; anything else is untried."""
     stage, _ = decisive(summary)
     if stage is None or stage["verdict"] != "fail":

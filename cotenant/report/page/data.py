@@ -99,8 +99,12 @@ def console_part(summary: Entry, manifest: Entry) -> dict[str, Any]:
 
 def console_texts(summary: Entry, manifest: Entry) -> tuple[str, list[str], list[str], list[str]]:
     """Heading, notes, why and mend as the terminal has them."""
-    heading = console._heading(summary, manifest)
-    return heading, notes(summary), why_lines(summary), console._mend(summary)
+    return (
+        console.heading(summary, manifest),
+        notes(summary),
+        why_lines(summary),
+        console.mend_lines(summary),
+    )
 
 
 def _mapping(place: Entry, name: str) -> Entry:
