@@ -3,13 +3,16 @@
     python -m tests.bench.bench_page [ten-minutes | hour]
 
 `ten-minutes`: 8 voices (800 utterances, 40,000 chunks), a face, 6 LLM streams, 12 GPU metrics at 5 Hz, the
-canary at 200 Hz; it should be under 9 MB and 15 s. `hour`: six times as long.
+canary at 200 Hz; it should be under 9 MB and 15 s. `hour`: six times as long. Where there is a Chromium it also
+says how soon the page is ready (three loads; the first holds the browser's own start) and how long each
+action takes, the best of five, in ms.
 """
 
 import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +21,8 @@ from cotenant.cli.page_file import write_page
 from cotenant.records import TABLES, Recording
 from cotenant.verdict.summary import JudgeOptions, judge
 from tests.bench.bench_judge import recording
+from tests.page.browser import browser, chromium
+from tests.page.test_bad_input import TIMED
 from tests.verdict.recordings import S
 
 METRICS = (
@@ -53,6 +58,18 @@ def with_machine(run: Recording, minutes: int) -> Recording:
     return Recording(manifest=run.manifest, tables={**run.tables, "gpu": gpu, "canary": canary})
 
 
+def in_browser(page: Path) -> dict[str, Any]:
+    """Ready after so many ms, load by load, and the ms of each action."""
+    with browser() as tab:
+        ready = []
+        for _ in range(3):
+            tab.open(page)
+            ready.append(int(tab.evaluate("document.documentElement.dataset.ready")))
+        tab.wait("window.Plotly")
+        spent = tab.evaluate(TIMED.replace("'crowd'", "RUN.utterances[0].stage"))
+        return {"ready_ms": ready, "actions_ms": {name: round(ms, 1) for name, ms in spent.items()}}
+
+
 def main() -> None:
     minutes = {"ten-minutes": 10, "hour": 60}[sys.argv[1] if len(sys.argv) > 1 else "ten-minutes"]
     run = with_machine(recording(minutes=minutes, voices=8, faces=1, llm=6, chunk_ms=100), minutes)
@@ -66,7 +83,9 @@ def main() -> None:
         write_page(Path(folder), run, summary, options, page, "--html")
         done = time.perf_counter()
         size = page.stat().st_size
+        used = None if chromium() is None else in_browser(page)
     print(f"judged in {judged - began:.2f} s, page in {done - judged:.2f} s, {size / 1e6:.2f} MB")
+    print("no Chromium" if used is None else used)
 
 
 if __name__ == "__main__":
