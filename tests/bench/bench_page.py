@@ -3,8 +3,8 @@
     python -m tests.bench.bench_page [ten-minutes | hour]
 
 `ten-minutes`: 8 voices (800 utterances, 40,000 chunks), a face, 6 LLM streams, 12 GPU metrics at 5 Hz, the
-canary at 200 Hz; it should be under 9 MB and 15 s. `hour`: six times as long. Where there is a Chromium it also
-says how soon the page is ready (three loads; the first holds the browser's own start) and how long each
+canary at 200 Hz; it should be under 9 MB and 15 s. `hour`: six times as long. Where there is a Chromium it
+also says how soon the page is ready (three loads; the first holds the browser's own start) and how long each
 action takes, the best of five, in ms.
 """
 
