@@ -1,4 +1,7 @@
-"""`cotenant serve`: a built-in server by hand. It replaces this process, so that Ctrl-C reaches it alone."""
+"""`cotenant serve`: a built-in server, or one of your own generator, by hand.
+
+It replaces this process, so that Ctrl-C reaches it alone.
+"""
 
 import os
 import sys
@@ -9,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from cotenant.errors import UserError
+
 
 class Service(StrEnum):
     """The built-in servers as users call them."""
@@ -18,41 +23,110 @@ class Service(StrEnum):
     LLM = "llm"
 
 
+class SampleFormat(StrEnum):
+    """Samples as they are sent: 16-bit integers, or 32-bit floats."""
+
+    S16 = "s16"
+    F32 = "f32"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Which server, and its flags; `threads` None leaves the server's own choice."""
+    """Which server, and its flags; None leaves the server's own choice.
+
+    With a `source` it serves that generator, else the built-in engine of that shape.
+    """
 
     service: Service
-    shape: str
     port: int
     threads: int | None
-    device: str
+    shape: str | None = None
+    device: str | None = None
+    source: str | None = None
+    rate: int | None = None
+    sample_format: SampleFormat | None = None
+    workers: int | None = None
+    batch: int | None = None
 
 
 def command(
     service: Annotated[Service, typer.Argument(help="Which server.")],
     shape: Annotated[
-        str, typer.Option("--shape", help="The size of its model (see `cotenant list`).")
-    ] = "tiny",
+        str | None, typer.Option("--shape", help="The size of its model (see `cotenant list`); else tiny.")
+    ] = None,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="0 takes a free one; the ready line says which.")
     ] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads of the model.")] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu or cuda:0.")] = "cpu",
+    device: Annotated[str | None, typer.Option("--device", help="cpu (if not given) or cuda:0.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODULE:NAME",
+            help="A generator of your own in place of the built-in model: speech: (text, voice) -> samples, "
+            "face: (audio, fps) -> frames.",
+        ),
+    ] = None,
+    rate: Annotated[int | None, typer.Option("--rate", help="With --from: of its samples, in Hz.")] = None,
+    sample_format: Annotated[
+        SampleFormat | None, typer.Option("--sample-format", help="With --from: as sent; else s16.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, help="With --from: requests at once; else 1, others wait."),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", min=1, help="With --from: requests given to its `batch` together."),
+    ] = None,
 ) -> int:
-    """Starts one built-in server on 127.0.0.1 and prints its address as a line of JSON. Ctrl-C ends it."""
-    options = ServeOptions(service=service, shape=shape, port=port, threads=threads, device=device)
+    """Starts a server on 127.0.0.1 and prints its address as a line of JSON. Ctrl-C ends it."""
+    options = ServeOptions(
+        service=service, shape=shape, port=port, threads=threads, device=device, source=source, rate=rate,
+        sample_format=sample_format, workers=workers, batch=batch,
+    )  # fmt: skip
+    check(options)
     return replace_process(server_command(options))
+
+
+def check(options: ServeOptions) -> None:
+    """Raises UserError for flags of the one kind of engine given with the other."""
+    if options.source is None:
+        for name in ("rate", "sample_format", "workers", "batch"):
+            if getattr(options, name) is not None:
+                raise UserError(
+                    f"--{name.replace('_', '-')} is for a generator of your own; add --from, or remove it"
+                )
+        return
+    if options.service is Service.LLM:
+        raise UserError("--from is for speech and face; an LLM server is attached by its url in the scenario")
+    if options.shape is not None:
+        raise UserError("--shape is for the built-in model, and --from brings its own; remove one of them")
+    if options.device is not None:
+        raise UserError(
+            "--device is for the built-in model; with --from your module chooses (CUDA_VISIBLE_DEVICES helps)"
+        )
 
 
 def server_command(options: ServeOptions) -> list[str]:
     """The command line of the server's own process."""
     kind = "completions" if options.service is Service.LLM else options.service.value
-    arguments = {"--shape": options.shape, "--port": str(options.port), "--device": options.device}
-    if options.threads is not None:
-        arguments["--threads"] = str(options.threads)
+    built_in = options.source is None
+    given: dict[str, object] = {
+        "--shape": options.shape or ("tiny" if built_in else None),
+        "--port": options.port,
+        "--device": options.device or ("cpu" if built_in else None),
+        "--threads": options.threads,
+        "--from": options.source,
+        "--rate": options.rate,
+        "--sample-format": options.sample_format,
+        "--workers": options.workers,
+        "--batch": options.batch,
+    }
     module = "cotenant.tenants.builtin.server"
-    return [sys.executable, "-m", module, kind, *(part for pair in arguments.items() for part in pair)]
+    flags = [part for name, value in given.items() if value is not None for part in (name, str(value))]
+    return [sys.executable, "-m", module, kind, *flags]
 
 
 def replace_process(command_line: Sequence[str]) -> int:

@@ -1,49 +1,73 @@
-"""The built-in talking head's route: a WebSocket that takes audio and gives frames.
+"""A talking head's route: a WebSocket that takes audio and gives frames.
 
 The client sends `{"type": "config", "sample_rate": 16000, "fps": 25, "format": "jpeg"}`, binary s16le audio
 of any size, and `{"type": "end"}`. The server sends each frame as a header and a JPEG, then `{"type":
-"done", "frames": n}`.
+"done", "frames": n}`, or `{"type": "error", "message"}` for what it cannot serve.
 """
 
 import asyncio
 import json
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 import numpy as np
 from aiohttp import WSMsgType, web
+from numpy.typing import NDArray
 
-from cotenant.tenants.builtin.shapes.ditto import SAMPLE_RATE_HZ
-from cotenant.tenants.builtin.step_loop import Mailbox, StepLoop
-from cotenant.tenants.builtin.talking_head import Frame, HeadEngine, Session
-from cotenant.wire.frames import pack_frame
+from cotenant.tenants.builtin.answers import Failed, Frame
+from cotenant.tenants.builtin.step_loop import Mailbox
+from cotenant.wire.frames import AUDIO_RATE_HZ, pack_frame
 
 _FPS_LIMIT: Final = 60
 _AUDIO_LIMIT_S: Final = 600
+
+
+Shown = Frame | int | Failed  # a number of frames: it is complete
+
+
+class Clip(Protocol):
+    """One client as an engine takes it; every call comes from the event loop's thread."""
+
+    def feed(self, samples: NDArray[np.int16]) -> None:
+        """More of its audio, 16 kHz."""
+
+    def end(self) -> None:
+        """No more audio will come."""
+
+    def drop(self) -> None:
+        """The client is gone, or has everything."""
+
+
+class Head(Protocol):
+    """An engine as its front sees it."""
+
+    def begin(self, fps: int, send: Callable[[Shown], None]) -> Clip:
+        """Begins a clip; `send` may be called from any thread."""
 
 
 class _Refused(Exception):
     """What the client sent that cannot be served; the message goes back to it."""
 
 
-def add_routes(app: web.Application, loop: StepLoop[HeadEngine]) -> None:
+def add_routes(app: web.Application, head: Head) -> None:
     """Adds the head's route to an application."""
 
     async def face(request: web.Request) -> web.WebSocketResponse:
-        return await _face(request, loop)
+        return await _face(request, head)
 
     app.router.add_get("/v1/face", face)
 
 
-async def _face(request: web.Request, loop: StepLoop[HeadEngine]) -> web.WebSocketResponse:
+async def _face(request: web.Request, head: Head) -> web.WebSocketResponse:
     socket = web.WebSocketResponse(max_msg_size=16 * 2**20, compress=False)
     if not socket.can_prepare(request):
         raise web.HTTPBadRequest(text="this is a WebSocket: connect to it as one")
     await socket.prepare(request)
     try:
         first = await socket.receive()
-        mailbox: Mailbox[Frame | int] = Mailbox()
-        session = Session(fps=_fps(_object(first.data)), send=mailbox.put)
-        await _serve(socket, loop, session, mailbox)
+        mailbox: Mailbox[Shown] = Mailbox()
+        clip = head.begin(_fps(_object(first.data)), mailbox.put)
+        await _serve(socket, clip, mailbox)
     except _Refused as refusal:
         await socket.send_json({"type": "error", "message": str(refusal)})
     except ConnectionError:
@@ -52,13 +76,10 @@ async def _face(request: web.Request, loop: StepLoop[HeadEngine]) -> web.WebSock
     return socket
 
 
-async def _serve(
-    socket: web.WebSocketResponse, loop: StepLoop[HeadEngine], session: Session, mailbox: Mailbox[Frame | int]
-) -> None:
+async def _serve(socket: web.WebSocketResponse, clip: Clip, mailbox: Mailbox[Shown]) -> None:
     """Takes audio and sends frames at once, until all frames are sent or the client is gone."""
-    loop.post(lambda engine: engine.add(session))
     tasks = (
-        asyncio.create_task(_take_audio(socket, loop, session)),
+        asyncio.create_task(_take_audio(socket, clip)),
         asyncio.create_task(_send_frames(socket, mailbox)),
     )
     try:
@@ -66,7 +87,7 @@ async def _serve(
         for task in done:
             task.result()
     finally:
-        loop.drop(session)
+        clip.drop()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -87,8 +108,8 @@ def _object(data: Any) -> dict[str, Any]:
 def _fps(config: dict[str, Any]) -> int:
     if config.get("type") != "config":
         raise _Refused('the first message must be {"type": "config", ...}')
-    if config.get("sample_rate", SAMPLE_RATE_HZ) != SAMPLE_RATE_HZ:
-        raise _Refused(f"sample_rate must be {SAMPLE_RATE_HZ}")
+    if config.get("sample_rate", AUDIO_RATE_HZ) != AUDIO_RATE_HZ:
+        raise _Refused(f"sample_rate must be {AUDIO_RATE_HZ}")
     if config.get("format", "jpeg") != "jpeg":
         raise _Refused("format must be jpeg")
     fps = config.get("fps", 25)
@@ -97,7 +118,7 @@ def _fps(config: dict[str, Any]) -> int:
     return fps
 
 
-async def _take_audio(socket: web.WebSocketResponse, loop: StepLoop[HeadEngine], session: Session) -> None:
+async def _take_audio(socket: web.WebSocketResponse, clip: Clip) -> None:
     """Hands the audio over; returns only when the client is gone."""
     odd = b""
     taken_bytes, ended = 0, False
@@ -106,21 +127,22 @@ async def _take_audio(socket: web.WebSocketResponse, loop: StepLoop[HeadEngine],
             raise _Refused('nothing may follow {"type": "end"}')
         if message.type is WSMsgType.BINARY:
             taken_bytes += len(message.data)
-            if taken_bytes > _AUDIO_LIMIT_S * 2 * SAMPLE_RATE_HZ:
+            if taken_bytes > _AUDIO_LIMIT_S * 2 * AUDIO_RATE_HZ:
                 raise _Refused(f"a session takes at most {_AUDIO_LIMIT_S} s of audio")
             data = odd + message.data
             whole = len(data) // 2 * 2
             odd = data[whole:]
-            samples = np.frombuffer(data[:whole], dtype="<i2").astype(np.int16)
-            loop.post(lambda engine, samples=samples: engine.feed(session, samples))  # type: ignore[misc]
+            clip.feed(np.frombuffer(data[:whole], dtype="<i2").astype(np.int16))
         elif message.type is WSMsgType.TEXT:
             if _object(message.data).get("type") != "end":
                 raise _Refused('after the configuration only audio and {"type": "end"} may come')
             ended = True
-            loop.post(lambda engine: engine.end(session))
+            clip.end()
 
 
-async def _send_frames(socket: web.WebSocketResponse, mailbox: Mailbox[Frame | int]) -> None:
+async def _send_frames(socket: web.WebSocketResponse, mailbox: Mailbox[Shown]) -> None:
     while isinstance(item := await mailbox.get(), Frame):
         await socket.send_bytes(pack_frame(item.index, item.media_time_ns, item.jpeg))
+    if isinstance(item, Failed):
+        raise _Refused(item.message)
     await socket.send_json({"type": "done", "frames": item})

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cotenant.tenants.builtin.answers import Frame
 from cotenant.tenants.builtin.frame_writer import FrameWriter
-from cotenant.tenants.builtin.head_session import Frame, Samples, Session
+from cotenant.tenants.builtin.head_session import Samples, Session
 from cotenant.tenants.builtin.head_steps import HeadModel, Motion, RecordedSteps, Steps
 from cotenant.tenants.builtin.shapes.ditto import (
     CHUNK_SAMPLES,

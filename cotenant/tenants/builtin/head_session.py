@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cotenant.tenants.builtin.answers import Frame
 from cotenant.tenants.builtin.shapes.ditto import (
     AHEAD_SAMPLES,
     CHUNK_SAMPLES,
@@ -16,15 +17,6 @@ from cotenant.tenants.builtin.shapes.ditto import (
 )
 
 Samples = NDArray[np.int16]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """One picture: its number, its time in the audio, its JPEG."""
-
-    index: int
-    media_time_ns: int
-    jpeg: bytes
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

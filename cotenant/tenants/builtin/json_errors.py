@@ -1,4 +1,4 @@
-"""Requests as JSON objects, and the 400 that says in OpenAI's form what is wrong with one."""
+"""Requests as JSON objects, and in OpenAI's form what is wrong with one (400) or how it failed (500)."""
 
 import json
 from typing import Any
@@ -10,6 +10,12 @@ def bad_request(message: str) -> web.HTTPBadRequest:
     """A 400 whose body is `{"error": {"message", "type", "code"}}`."""
     error = {"message": message, "type": "BadRequestError", "param": None, "code": 400}
     return web.HTTPBadRequest(text=json.dumps({"error": error}), content_type="application/json")
+
+
+def failure(message: str) -> web.HTTPInternalServerError:
+    """A 500 in the same form, for a request that the engine gave up."""
+    error = {"message": message, "type": "InternalServerError", "param": None, "code": 500}
+    return web.HTTPInternalServerError(text=json.dumps({"error": error}), content_type="application/json")
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:

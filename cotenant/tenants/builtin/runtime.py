@@ -1,6 +1,7 @@
 """How a built-in server's process uses torch: device, precision, threads, seed, launch structure."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,9 +89,8 @@ def weights(device: "torch.device", dtype: "torch.dtype") -> Iterator[None]:
 
 def explained(error: BaseException) -> BaseException:
     """CouldNotRun in place of a CUDA allocation that failed, and anything else as it is."""
-    import torch
-
-    if not isinstance(error, torch.cuda.OutOfMemoryError):
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(error, torch.cuda.OutOfMemoryError):
         return error
     return CouldNotRun(
         f"the GPU's memory is full ({str(error).splitlines()[0]}); leave more to this server, "

@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
@@ -22,6 +21,7 @@ from aiohttp import web
 from cotenant.errors import CotenantError, CouldNotRun, ExitCode
 from cotenant.tenants.builtin import packets, speed
 from cotenant.tenants.builtin.runtime import Runtime, before_torch, explained
+from cotenant.tenants.builtin.service import Loop, Service
 from cotenant.tenants.builtin.step_loop import StepLoop
 
 log = logging.getLogger("cotenant.builtin")
@@ -29,20 +29,9 @@ log = logging.getLogger("cotenant.builtin")
 _STOP_S: Final = 0.6  # of the second that a stop may take
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """One kind of server: how its engine is built and the routes that hand requests to it.
-
-    `describe` gives what the ready line says of the engine besides.
-    """
-
-    build: Callable[[], Any]
-    add_routes: Callable[[web.Application, StepLoop[Any]], None]
-    describe: Callable[[Any], dict[str, Any]] = lambda engine: {}
-
-
 def _speech(options: argparse.Namespace, runtime: Runtime) -> Service:
     from cotenant.tenants.builtin import speech_http, tts
+    from cotenant.tenants.builtin.recorded_voice import RecordedVoice
     from cotenant.tenants.builtin.shapes import registry
 
     sizes = registry.find(registry.SPEECH, options.shape)
@@ -51,22 +40,26 @@ def _speech(options: argparse.Namespace, runtime: Runtime) -> Service:
     if options.context_frames is not None:
         sizes = dataclasses.replace(sizes, context_frames=options.context_frames)
     policy = packets.parse(options.packets)
-    routes = functools.partial(speech_http.add_routes, packets=policy, model=options.shape)
     return Service(
-        build=functools.partial(tts.build, sizes, runtime, policy),
-        add_routes=routes,
+        loop=functools.partial(StepLoop, functools.partial(tts.build, sizes, runtime, policy)),
+        add_routes=lambda app, loop: speech_http.add_routes(app, RecordedVoice(loop, policy, options.shape)),
         describe=functools.partial(speed.of_voice, options, runtime),
     )
 
 
 def _face(options: argparse.Namespace, runtime: Runtime) -> Service:
     from cotenant.tenants.builtin import face_ws, talking_head
+    from cotenant.tenants.builtin.drawn_head import DrawnHead
     from cotenant.tenants.builtin.shapes import registry
 
     sizes = registry.find(registry.FACE, options.shape)
     build = functools.partial(talking_head.build, sizes, runtime)
     describe = functools.partial(speed.of_head, options, runtime)
-    return Service(build=build, add_routes=face_ws.add_routes, describe=describe)
+    return Service(
+        loop=functools.partial(StepLoop, build),
+        add_routes=lambda app, loop: face_ws.add_routes(app, DrawnHead(loop)),
+        describe=describe,
+    )
 
 
 def _completions(options: argparse.Namespace, runtime: Runtime) -> Service:
@@ -75,7 +68,8 @@ def _completions(options: argparse.Namespace, runtime: Runtime) -> Service:
 
     sizes = registry.find(registry.COMPLETIONS, options.shape)
     routes = functools.partial(completions_http.add_routes, sizes=sizes, model=options.shape)
-    return Service(build=functools.partial(llm.build, sizes, runtime), add_routes=routes)
+    build = functools.partial(llm.build, sizes, runtime)
+    return Service(loop=functools.partial(StepLoop, build), add_routes=routes)
 
 
 KINDS: Final[Mapping[str, Callable[[argparse.Namespace, Runtime], Service]]] = {
@@ -83,6 +77,23 @@ KINDS: Final[Mapping[str, Callable[[argparse.Namespace, Runtime], Service]]] = {
     "face": _face,
     "completions": _completions,
 }
+
+
+def service_of(options: argparse.Namespace) -> Service:
+    """The server that the command line asks for."""
+    if options.source is not None:
+        from cotenant.tenants.builtin import source_service
+
+        return source_service.make(options)
+    before_torch()
+    runtime = Runtime(
+        device=options.device,
+        threads=options.threads,
+        seed=options.seed,
+        mode=options.mode,
+        step_overhead_ns=options.step_overhead,
+    )
+    return KINDS[options.kind](options, runtime)
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -118,13 +129,24 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         help="ns of host time besides for each step, or clip of a face",
     )
     parser.add_argument("--seed", type=int, default=7, help="of the weights and the sampling")
+    _add_source(parser)
     options = parser.parse_args(arguments)
-    for name, least in (("threads", 1), ("voices", 1), ("context_frames", 0), ("step_overhead", 0)):
+    for name, least in (("threads", 1), ("voices", 1), ("context_frames", 0), ("step_overhead", 0),
+                        ("workers", 1), ("batch", 1)):  # fmt: skip
         if (value := getattr(options, name)) is not None and value < least:
             parser.error(f"--{name.replace('_', '-')} must be at least {least}")
     if not 0 <= options.port <= 65535:
         parser.error("--port must be from 0 to 65535")
     return options
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a generator of your own in place of the built-in engine")
+    group.add_argument("--from", dest="source", metavar="MODULE:NAME", help="what makes the pieces")
+    group.add_argument("--rate", type=int, help="speech: of its samples, in Hz, if it does not tell")
+    group.add_argument("--sample-format", choices=["s16", "f32"], default="s16", help="speech: as sent")
+    group.add_argument("--workers", type=int, default=1, help="requests that are worked on at once")
+    group.add_argument("--batch", type=int, default=1, help="speech: requests that one worker takes together")
 
 
 async def _health(request: web.Request) -> web.Response:
@@ -134,10 +156,10 @@ async def _health(request: web.Request) -> web.Response:
     return web.json_response({"status": "ok", "active": loop.active})
 
 
-LOOP: Final = web.AppKey("loop", StepLoop[Any])
+LOOP: Final = web.AppKey("loop", Loop)
 
 
-def _app(service: Service, loop: StepLoop[Any]) -> web.Application:
+def _app(service: Service, loop: Loop) -> web.Application:
     app = web.Application(client_max_size=64 * 2**20)
     app[LOOP] = loop
     app.router.add_get("/health", _health)
@@ -169,7 +191,7 @@ async def serve(options: argparse.Namespace, service: Service) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         events.add_signal_handler(number, end, 0)
-    loop: StepLoop[Any] = StepLoop(service.build, on_ready=stands, on_failure=broke)
+    loop = service.loop(on_ready=stands, on_failure=broke)
     loop.start()
     ready = asyncio.create_task(built.wait())
     waiting: tuple[asyncio.Future[Any], ...] = (ready, ended)
@@ -195,32 +217,27 @@ async def serve(options: argparse.Namespace, service: Service) -> int:
 
 
 def _say_ready(options: argparse.Namespace, port: int, more: dict[str, Any]) -> None:
+    made = {"shape": options.shape} if options.source is None else {"from": options.source}
     line = {
         "ready": True,
         "kind": options.kind,
         "url": f"http://{options.host}:{port}",
-        "shape": options.shape,
+        **made,
         "pid": os.getpid(),
         **more,
     }
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+    out = sys.__stdout__  # sys.stdout may be standard error: what a user's module prints goes there
+    assert out is not None
+    out.write(json.dumps(line) + "\n")
+    out.flush()
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a server; returns the exit code."""
     options = parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    before_torch()
-    runtime = Runtime(
-        device=options.device,
-        threads=options.threads,
-        seed=options.seed,
-        mode=options.mode,
-        step_overhead_ns=options.step_overhead,
-    )
     try:
-        return asyncio.run(serve(options, KINDS[options.kind](options, runtime)))
+        return asyncio.run(serve(options, service_of(options)))
     except CotenantError as error:
         sys.stderr.write(f"{error}\n")
         return int(error.exit_code)

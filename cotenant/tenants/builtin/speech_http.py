@@ -1,99 +1,193 @@
-"""The built-in voice's routes: OpenAI's `POST /v1/audio/speech`, streamed or whole, as pcm or wav."""
+"""A voice's routes: OpenAI's `POST /v1/audio/speech`, streamed or whole, as pcm or wav, or as events."""
 
+import base64
 import json
 import struct
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-from cotenant.resources import data_dir
-from cotenant.tenants.builtin.json_errors import bad_request, read_object
-from cotenant.tenants.builtin.packets import PacketPolicy
-from cotenant.tenants.builtin.recordings import RATE_HZ, Recordings, Samples
-from cotenant.tenants.builtin.step_loop import Mailbox, StepLoop
-from cotenant.tenants.builtin.tts import TtsEngine, Utterance
+from cotenant.tenants.builtin.answers import Failed, SampleFormat, Spoken
+from cotenant.tenants.builtin.json_errors import bad_request, failure, read_object
+from cotenant.tenants.builtin.step_loop import Mailbox
 
 _INPUT_LIMIT: Final = 4096  # characters, OpenAI's own limit
 _UNKNOWN_BYTES: Final = 0xFFFFFFFF  # in a WAV header whose length is not known yet
-_CONTENT_TYPES: Final = {"pcm": f"audio/pcm;rate={RATE_HZ}", "wav": "audio/wav"}
+_FORMS: Final = ("pcm", "wav")
+_WAV_FORMATS: Final = {"s16": (1, 2), "f32": (3, 4)}
+
+Said = Spoken | Failed | None  # None: it is complete
 
 
-def add_routes(app: web.Application, loop: StepLoop[TtsEngine], *, packets: PacketPolicy, model: str) -> None:
+class Voice(Protocol):
+    """An engine as its front sees it.
+
+    `format` is the rate and the form of its samples where both are known before it speaks: the answer's head
+    is then sent at once, else with the first piece.
+    """
+
+    @property
+    def model(self) -> str:
+        """Its name in `/v1/models`."""
+
+    @property
+    def format(self) -> tuple[int, SampleFormat] | None:
+        """Rate in Hz and sample format, or None."""
+
+    def speak(self, text: str, voice: str | None, send: Callable[[Said], None]) -> Callable[[], None]:
+        """Begins an utterance; what is returned drops it, done or not. Raises a 400 for what it refuses."""
+
+
+def add_routes(app: web.Application, voice: Voice) -> None:
     """Adds the voice's routes to an application."""
-    voice = _Voice(loop, packets, model)
-    app.router.add_post("/v1/audio/speech", voice.speak)
-    app.router.add_get("/v1/models", voice.models)
 
+    async def models(request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": voice.model, "object": "model"}]})
 
-class _Voice:
-    def __init__(self, loop: StepLoop[TtsEngine], packets: PacketPolicy, model: str) -> None:
-        self._loop, self._packets, self._model = loop, packets, model
-        self._recordings = Recordings(data_dir("fixtures"))
-
-    async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": self._model, "object": "model"}]})
-
-    async def speak(self, request: web.Request) -> web.StreamResponse:
+    async def speech(request: web.Request) -> web.StreamResponse:
         body = await read_object(request)
-        text, form = _checked(body)
-        samples = self._recordings.speech_for(text)
-        limit = self._loop.engine.frames_limit * self._loop.engine.samples_per_frame
-        if len(samples) > limit:
-            raise bad_request(
-                f"this text takes {len(samples) / RATE_HZ:.0f} s; the limit is {limit // RATE_HZ} s"
-            )
-        mailbox: Mailbox[Samples | None] = Mailbox()
-        utterance = Utterance(text=text, samples=samples, packets=self._packets, send=mailbox.put)
-        self._loop.post(lambda engine: engine.add(utterance))
+        text, form, name = _checked(body)
+        mailbox: Mailbox[Said] = Mailbox()
+        drop = voice.speak(text, name, mailbox.put)
         try:
-            if body.get("stream"):
-                return await _stream(request, mailbox, form)
-            return await _whole(mailbox, form)
+            if not body.get("stream"):
+                return await _whole(mailbox, form)
+            answer = _Events(request) if body.get("stream_format") == "sse" else _Samples(request, form)
+            return await _stream(answer, mailbox, voice.format)
         finally:
-            self._loop.drop(utterance)
+            drop()
+
+    app.router.add_post("/v1/audio/speech", speech)
+    app.router.add_get("/v1/models", models)
 
 
-def _checked(body: dict[str, Any]) -> tuple[str, str]:
-    """The text and the format of the answer, or a 400 that says what would be right."""
-    text, form = body.get("input"), body.get("response_format", "wav")
+def _checked(body: dict[str, Any]) -> tuple[str, str, str | None]:
+    """The text, the form of the answer and the voice's name, or a 400 that says what would be right."""
+    text, form, name = body.get("input"), body.get("response_format", "wav"), body.get("voice")
     if not isinstance(text, str) or not text.strip():
         raise bad_request("input must be the text to speak")
     if len(text) > _INPUT_LIMIT:
         raise bad_request(f"input has {len(text)} characters; at most {_INPUT_LIMIT} are allowed")
-    if not isinstance(form, str) or form not in _CONTENT_TYPES:
+    if not isinstance(form, str) or form not in _FORMS:
         raise bad_request(f"response_format {json.dumps(form)} is not offered; write pcm or wav")
     if not isinstance(body.get("stream", False), bool):
         raise bad_request("stream must be true or false")
-    if body.get("stream_format", "audio") != "audio":
-        raise bad_request("stream_format must be audio: events are not offered")
-    return text, form
+    events = body.get("stream_format", "audio")
+    if events not in ("audio", "sse") or (events == "sse" and not (body.get("stream") and form == "pcm")):
+        raise bad_request("stream_format must be audio, or with stream: true and response_format: pcm sse")
+    return text, form, name if isinstance(name, str) else None
 
 
-async def _stream(request: web.Request, mailbox: Mailbox[Samples | None], form: str) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": _CONTENT_TYPES[form]})
+class _Samples:
+    """A streamed answer that is the samples alone. It tells a failure by ending before its end."""
+
+    def __init__(self, request: web.Request, form: str) -> None:
+        self._request, self._form = request, form
+
+    async def begin(self, rate_hz: int, sample_format: SampleFormat) -> web.StreamResponse:
+        response = await _prepared(self._request, _content_type(self._form, rate_hz, sample_format))
+        if self._form == "wav":
+            await response.write(wav_header(_UNKNOWN_BYTES, rate_hz, sample_format))
+        return response
+
+    async def piece(self, response: web.StreamResponse, spoken: Spoken) -> None:
+        await response.write(spoken.data)
+
+    async def fail(self, response: web.StreamResponse, failed: Failed) -> None:
+        # What was written is sent, and then the connection closes without the chunk that would end the body.
+        if self._request.transport is not None:
+            self._request.transport.close()
+
+    async def end(self, response: web.StreamResponse) -> None:
+        await response.write_eof()
+
+
+class _Events:
+    """A streamed answer of server-sent events, in which a failure can be told."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+
+    async def begin(self, rate_hz: int, sample_format: SampleFormat) -> web.StreamResponse:
+        return await _prepared(self._request, "text/event-stream", {"X-Sample-Rate": str(rate_hz)})
+
+    async def piece(self, response: web.StreamResponse, spoken: Spoken) -> None:
+        audio = base64.b64encode(spoken.data).decode()
+        await self._event(response, {"type": "speech.audio.delta", "audio": audio})
+
+    async def fail(self, response: web.StreamResponse, failed: Failed) -> None:
+        error = {"message": failed.message, "type": "InternalServerError", "code": 500}
+        await self._event(response, {"type": "error", "error": error})
+        await response.write_eof()
+
+    async def end(self, response: web.StreamResponse) -> None:
+        await self._event(response, {"type": "speech.audio.done"})
+        await response.write_eof()
+
+    async def _event(self, response: web.StreamResponse, event: dict[str, Any]) -> None:
+        await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
+
+
+async def _prepared(
+    request: web.Request, content_type: str, headers: dict[str, str] | None = None
+) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": content_type, **(headers or {})})
     response.enable_chunked_encoding()
     await response.prepare(request)
-    if form == "wav":
-        await response.write(wav_header(_UNKNOWN_BYTES))
-    while (packet := await mailbox.get()) is not None:
-        await response.write(packet.tobytes())
-    await response.write_eof()
     return response
 
 
-async def _whole(mailbox: Mailbox[Samples | None], form: str) -> web.Response:
-    parts = []
-    while (packet := await mailbox.get()) is not None:
-        parts.append(packet.tobytes())
-    body = b"".join(parts)
-    head = wav_header(len(body)) if form == "wav" else b""
-    return web.Response(body=head + body, headers={"Content-Type": _CONTENT_TYPES[form]})
+async def _stream(
+    answer: _Samples | _Events, mailbox: Mailbox[Said], known: tuple[int, SampleFormat] | None
+) -> web.StreamResponse:
+    response = await answer.begin(*known) if known is not None else None
+    while isinstance(item := await mailbox.get(), Spoken):
+        if response is None:
+            response = await answer.begin(item.rate_hz, item.sample_format)
+        await answer.piece(response, item)
+    if response is None:
+        return _silence(item)
+    if isinstance(item, Failed):
+        await answer.fail(response, item)
+    else:
+        await answer.end(response)
+    return response
 
 
-def wav_header(data_bytes: int) -> bytes:
-    """The 44 bytes before 24 kHz mono s16 samples; `_UNKNOWN_BYTES` where the length is not known."""
+async def _whole(mailbox: Mailbox[Said], form: str) -> web.Response:
+    parts: list[Spoken] = []
+    while isinstance(item := await mailbox.get(), Spoken):
+        parts.append(item)
+    if isinstance(item, Failed) or not parts:
+        return _silence(item)
+    body = b"".join(part.data for part in parts)
+    rate_hz, sample_format = parts[0].rate_hz, parts[0].sample_format
+    head = wav_header(len(body), rate_hz, sample_format) if form == "wav" else b""
+    return web.Response(
+        body=head + body, headers={"Content-Type": _content_type(form, rate_hz, sample_format)}
+    )
+
+
+def _silence(item: Failed | None) -> web.Response:
+    """The answer where nothing was spoken: why, or an empty body."""
+    if item is None:
+        return web.Response(body=b"", headers={"Content-Type": "audio/pcm"})
+    raise failure(item.message)
+
+
+def _content_type(form: str, rate_hz: int, sample_format: SampleFormat) -> str:
+    if form == "wav":
+        return "audio/wav"
+    return f"audio/pcm;rate={rate_hz}" + (";encoding=f32le" if sample_format == "f32" else "")
+
+
+def wav_header(data_bytes: int, rate_hz: int, sample_format: SampleFormat = "s16") -> bytes:
+    """The 44 bytes before mono samples; `_UNKNOWN_BYTES` where the length is not known."""
     riff_bytes = min(36 + data_bytes, _UNKNOWN_BYTES)
+    tag, width = _WAV_FORMATS[sample_format]
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",
-        b"RIFF", riff_bytes, b"WAVE", b"fmt ", 16, 1, 1, RATE_HZ, 2 * RATE_HZ, 2, 16, b"data", data_bytes,
+        b"RIFF", riff_bytes, b"WAVE", b"fmt ", 16, tag, 1, rate_hz, width * rate_hz, width, 8 * width,
+        b"data", data_bytes,
     )  # fmt: skip

@@ -7,8 +7,9 @@ from typing import Final, Literal
 import numpy as np
 import torch
 
+from cotenant.tenants.builtin.answers import Frame
 from cotenant.tenants.builtin.head_engine import HeadEngine
-from cotenant.tenants.builtin.head_session import Frame, Session
+from cotenant.tenants.builtin.head_session import Session
 from cotenant.tenants.builtin.head_steps import HeadModel
 from cotenant.tenants.builtin.runtime import Runtime, prepare, weights
 from cotenant.tenants.builtin.shapes.ditto import FEATURES_PER_CHUNK, HeadSizes
