@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cotenant.conductor.plan import used_loads
@@ -14,6 +15,8 @@ SETTLING_LINES = 6
 
 LISTENERS = "listeners"
 ASKERS = "askers"
+
+NOTHING: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 def group_loads(scenario: Scenario) -> dict[str, tuple[str, ...]]:
@@ -47,8 +50,12 @@ def load_specs(
     run_id: str,
     long_texts: bool,
     audio_limit_bytes: int,
+    found: Mapping[str, Mapping[str, Any]] = NOTHING,
 ) -> dict[str, dict[str, Any]]:
-    """Load process -> the spec it is sent. Takes a resolved scenario and each tenant's URLs."""
+    """Load process -> the spec it is sent. Takes a resolved scenario and each tenant's URLs.
+
+    `found`: tenant -> what its server was found to want, in place of what the scenario says (`auto`).
+    """
     resolved = dump(scenario)
     specs = {}
     for index, (process, loads) in enumerate(group_loads(scenario).items(), start=1):
@@ -74,7 +81,8 @@ def load_specs(
             "stall_limit_ns": scenario.timing.stall_limit_ns,
             "request_limit_ns": scenario.timing.request_limit_ns,
             "tenants": {
-                name: {**resolved["tenants"][name], "urls": list(urls[name])} for name in sorted(tenants)
+                name: {**resolved["tenants"][name], **found.get(name, {}), "urls": list(urls[name])}
+                for name in sorted(tenants)
             },
             "loads": {name: resolved["load"][name] for name in loads},
             "texts": texts,

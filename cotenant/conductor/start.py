@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from cotenant.conductor import stand_ins
 from cotenant.conductor.context import LOAD, Run, State
@@ -13,7 +13,7 @@ from cotenant.conductor.plan import used_loads, used_tenants
 from cotenant.conductor.reporter import Reporter
 from cotenant.errors import CouldNotRun
 from cotenant.scenario.auto import LONG_TEXTS
-from cotenant.tenants import launch
+from cotenant.tenants import launch, speech_probe
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S, duration_text
 
@@ -49,10 +49,21 @@ async def start_tenants(
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
     facts = {name: dict(started[name].facts) for name in used if started[name].facts}
+    for name, tenant in used.items():
+        if tenant.kind == "speech" and tenant.engine != "builtin":
+            protocol = await _speech_protocol(run, name, started[name].urls[0])
+            facts[name] = {**facts.get(name, {}), "speech_protocol": protocol}
     run.note("tenants", facts)
     for note in stand_ins.notes(used, facts):
         run.progress.line(note)
     return {name: started[name].urls for name in used}
+
+
+async def _speech_protocol(run: Run, name: str, url: str) -> dict[str, Any]:
+    found = await speech_probe.find(name, url, run.scenario.tenants[name])
+    if found.note is not None:
+        run.progress.line(found.note)
+    return dict(found.protocol)
 
 
 async def start_load(
@@ -66,6 +77,11 @@ async def start_load(
         run_id=run.run_id,
         long_texts=LONG_TEXTS[run.device.kind],
         audio_limit_bytes=run.audio_limit_bytes // max(1, len(group_loads(run.scenario))),
+        found={
+            name: told["speech_protocol"]["settings"]
+            for name, told in run.manifest.get("tenants", {}).items()
+            if "speech_protocol" in told
+        },
     )
     by_load: dict[str, LoadProcess] = {}
     for name, spec in specs.items():

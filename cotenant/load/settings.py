@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from cotenant.playback.options import PlayerOptions
 from cotenant.units import parse_duration_ns, parse_rate_per_s, parse_size
+from cotenant.wire.addresses import service_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +43,8 @@ class Tenant:
         return [secret for secret in found if secret]
 
     def url(self, number: int, path: str) -> str:
-        """The address for client `number`: replicas take turns, a URL with its own path is left alone.
-
-        One that ends in `/v1` is where an API begins, a gateway's `/api/v1` too.
-        """
-        parts = urlsplit(self.urls[number % len(self.urls)])
-        own = parts.path.rstrip("/")
-        if own.endswith("/v1"):
-            own += path.removeprefix("/v1")
-        return parts._replace(path=own or path).geturl()
+        """The address for client `number`: replicas take turns; `service_url` has the rest."""
+        return service_url(self.urls[number % len(self.urls)], path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

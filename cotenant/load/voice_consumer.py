@@ -46,7 +46,12 @@ class VoiceConsumer:
         self._rows.write()
 
     def head(self, head: Head) -> None:
-        self._decoder = SpeechDecoder(head, rate_hz=self._rate_hz, sample_format=self._sample_format)
+        self._decoder = SpeechDecoder(
+            head,
+            rate_hz=self._rate_hz,
+            sample_format=self._sample_format,
+            wav_called=self._server.wav_called,
+        )
 
     def body(self, body: Body, arrival_ns: int) -> bool:
         assert isinstance(self._decoder, SpeechDecoder)

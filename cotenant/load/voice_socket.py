@@ -8,7 +8,6 @@ import contextlib
 import time
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -22,12 +21,12 @@ from cotenant.load.tasks import end_task
 from cotenant.load.transport import CONNECT_AHEAD_NS, sleep_until
 from cotenant.load.voice_consumer import VoiceConsumer
 from cotenant.units import NS_PER_S
+from cotenant.wire.addresses import over_http
 from cotenant.wire.speech import MESSAGE_LIMIT_BYTES
 from cotenant.wire.speech_servers import SERVERS, fields
 from cotenant.wire.speech_socket import session_messages
 
 _MESSAGE_LIMIT_BYTES: Final = 2 * MESSAGE_LIMIT_BYTES  # as base64 in JSON
-_SCHEMES: Final = {"ws": "http", "wss": "https"}
 
 
 async def speak(
@@ -71,9 +70,7 @@ async def speak(
 async def _connect(
     desk: Desk, tenant: Tenant, listener: int, stream: int, limits: Limits
 ) -> aiohttp.ClientWebSocketResponse:
-    url = tenant.url(listener, SERVERS[tenant.protocol].path)
-    parts = urlsplit(url)
-    url = parts._replace(scheme=_SCHEMES.get(parts.scheme, parts.scheme)).geturl()
+    url = over_http(tenant.url(listener, SERVERS[tenant.protocol].path))
     return await web_socket.connect(
         desk.web,
         url,

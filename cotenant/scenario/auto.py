@@ -74,7 +74,8 @@ def resolve(
     `engine: auto` of an LLM on a GPU is a vLLM with dummy weights where the machine has one and a shape fits,
     else what is built in: the largest that fits. Either leaves the built-in voices and heads their memory.
 
-    Left alone is what means nothing there: the shape of a server not built in, the streams of `mode: rate`.
+    Left alone is what means nothing there: the shape of a server not built in, the streams of `mode: rate`;
+    and the protocol of a speech server that is not built in, which is asked once it is there.
     Raises UserError where the numbers that `auto` stood for do not fit the rest (more faces than voices).
     """
     table = TABLE[device_kind]
@@ -90,7 +91,9 @@ def resolve(
         tenant.setdefault("device", data["device"])
         if tenant["kind"] == "completions":
             _choose_vllm(tenant, device_kind, machine or Machine(), room_bytes)
-        _fill(tenant, {**table, "protocol": PROTOCOLS[tenant["kind"]][0]}, ("device", "engine", "protocol"))
+        _fill(tenant, table, ("device", "engine"))
+        if tenant["kind"] != "speech" or tenant["engine"] == "builtin":
+            _fill(tenant, {"protocol": PROTOCOLS[tenant["kind"]][0]}, ("protocol",))
         if tenant["engine"] == "builtin":
             _settle_builtin(data, name, device_kind, room_bytes)
         if tenant.get("model") == AUTO:

@@ -12,7 +12,7 @@ _MAGIC: Final = {b"ID3": "mp3", b"OggS": "ogg or opus", b"fLaC": "flac", b"\x1aE
 _COMPRESSED: Final = {
     "mpeg": "mp3", "mp3": "mp3", "mpeg3": "mp3", "x-mpeg": "mp3", "mpga": "mp3", "opus": "opus",
     "ogg": "ogg or opus", "webm": "webm", "aac": "aac", "aacp": "aac", "x-aac": "aac", "mp4": "mp4",
-    "m4a": "mp4", "x-m4a": "mp4", "flac": "flac", "x-flac": "flac", "basic": "mu-law", "g722": "g722", "amr": "amr",
+    "m4a": "mp4", "x-m4a": "mp4", "flac": "flac", "x-flac": "flac", "basic": "mu-law", "g722": "g722",
 }  # fmt: skip
 
 
@@ -22,17 +22,25 @@ class SampleDecoder:
     WAV if the first bytes say so, whatever the content type says (both lies are common), else raw.
     `rate_hz` and `sample_format` are those given, until a WAV header tells its own; a stream's are final once
     samples came. `raw_is_sure`: the server calls it pcm, so that nothing is taken for an mp3 by its first two
-    bytes.
+    bytes. `wav_only`: the server does not call it audio, so that it is that or nothing.
     """
 
-    def __init__(self, *, rate_hz: int | None, sample_format: str, raw_is_sure: bool) -> None:
+    def __init__(
+        self, *, rate_hz: int | None, sample_format: str, raw_is_sure: bool, wav_only: bool = False
+    ) -> None:
         self.rate_hz = rate_hz
         self.sample_format = sample_format
         self._raw_is_sure = raw_is_sure
+        self._wav_only = wav_only
         self._head = b""
         self._wav: WavDecoder | None = None
         self._pcm: PcmDecoder | None = None
         self._known = False
+
+    @property
+    def is_wav(self) -> bool:
+        """Whether what came is WAV."""
+        return self._wav is not None
 
     def feed(self, message: bytes) -> bytes:
         """The samples that are complete with this message. Raises ServiceError("protocol")."""
@@ -44,6 +52,8 @@ class SampleDecoder:
                 return b""
             if message[:4] in (b"RIFF", b"RF64"):
                 self._wav = WavDecoder()
+            elif self._wav_only:
+                raise ServiceError("protocol", f"the answer is no audio: {message[:80]!r}", offset=0)
             else:
                 refuse_compressed_bytes(message, sure=self._raw_is_sure)
             self._known = True

@@ -43,19 +43,23 @@ SpeechEvent = Audio | Finished | ServiceError
 class SpeechDecoder:
     """Events of one speech response, in order.
 
+    `wav_called`: a content type that this server puts on its WAV though it means something else.
     `rate_hz` and `sample_format` are what the response tells, else the given ones; final once samples came.
     Raises ServiceError("protocol") for a content type that cannot be played, and for a compressed answer.
     The ServiceErrors among the events carry the byte of the body at which it went wrong.
     """
 
-    def __init__(self, head: Head, *, rate_hz: int | None, sample_format: str | None) -> None:
+    def __init__(
+        self, head: Head, *, rate_hz: int | None, sample_format: str | None, wav_called: str | None = None
+    ) -> None:
         refuse_encoded(head)
         content_type, parameters = parse_content_type(head.headers.get("content-type", ""))
         refuse_compressed_type(content_type)
         sample_format = sample_format or "s16"
         _refuse_layout(head, parameters, sample_format)
         self._sse = SseDecoder() if content_type == "text/event-stream" else None
-        if self._sse is None and content_type not in (*WAV_TYPES, *_RAW_TYPES):
+        known = (*WAV_TYPES, *_RAW_TYPES)
+        if self._sse is None and content_type not in known and content_type != wav_called:
             raise ServiceError(
                 "protocol", f"the answer is {content_type}; samples as pcm, wav or SSE are played"
             )
@@ -63,6 +67,7 @@ class SpeechDecoder:
             rate_hz=told_rate_hz(head) or rate_hz,
             sample_format=sample_format,
             raw_is_sure=content_type in _PCM_TYPES or self._sse is not None,
+            wav_only=self._sse is None and content_type not in known,
         )
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -78,6 +83,11 @@ class SpeechDecoder:
     def sample_format(self) -> str:
         """`s16` or `f32`."""
         return self._samples.sample_format
+
+    @property
+    def is_wav(self) -> bool:
+        """Whether what came is WAV."""
+        return self._samples.is_wav
 
     def feed(self, body: Body) -> list[SpeechEvent]:
         """The events that are complete with this piece; after Finished or a ServiceError there are none."""

@@ -1,7 +1,7 @@
 """The speech servers that are spoken to: one row each, what is sent where and what is known of the answer.
 
-`protocol:` of a speech tenant names a row. What is played is decided by the answer, never by the row: the rate
-and sample format here are only for answers that do not tell.
+`protocol:` of a speech tenant names a row. What is played is decided by the answer, never by the row: its
+rate and sample format are for answers that do not tell.
 """
 
 import json
@@ -21,6 +21,7 @@ class SpeechServer:
 
     `body`: `json`, `form` (urlencoded) or `socket` (a WebSocket). `text`, `voice` and `model` are names of
     fields, None where it has none; `fixed` are further ones, over which the tenant's `extra` wins.
+    `wav_called`: the content type that it puts on its WAV though that means something else.
     `whole`: it answers when all is spoken. `needs_speaker`: a voice is numbers that it is asked for first.
     """
 
@@ -35,6 +36,7 @@ class SpeechServer:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     rate_hz: int | None = None
     sample_format: Literal["s16", "f32"] = "s16"
+    wav_called: str | None = None
     whole: bool = False
     needs_speaker: bool = False
 
@@ -138,6 +140,7 @@ SERVERS: Final[Mapping[str, SpeechServer]] = {
         path="/synthesize",
         text="text",
         model=None,
+        wav_called="text/html",
         whole=True,
         tested="real server",
         how_tested="piper-tts 1.8.0 with the voice en_US-joe-medium, in the tests",

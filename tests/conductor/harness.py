@@ -60,7 +60,7 @@ def voice_scenario(url: str, **changes: Any) -> dict[str, Any]:
     voices = {"tenant": "tts", "kind": "voices", "listeners": 2, "every": "400ms", "pause": "0ms"}
     return {
         "name": "test",
-        "tenants": {"tts": {"kind": "speech", "engine": "attach", "url": url}},
+        "tenants": {"tts": {"kind": "speech", "engine": "attach", "url": url, "protocol": "openai"}},
         "load": {"voices": voices},
         "stages": [{"name": "alone", "load": ["voices"], "baseline": True}],
         "timing": {"settle": "200ms", "settle_limit": "1200ms", "measure": "1500ms", "stall_limit": "1s"},

@@ -1,0 +1,173 @@
+"""Asks a speech server what it is and sends it one short request, so that `protocol: auto` is an answer."""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from cotenant.errors import CouldNotRun, ServiceError
+from cotenant.scenario.schema import Tenant
+from cotenant.scenario.values import AUTO
+from cotenant.tenants.http_probe import connector, get, http_url
+from cotenant.units import NS_PER_S
+from cotenant.wire.addresses import service_url
+from cotenant.wire.http1 import Head
+from cotenant.wire.speech_probe import (
+    ASKED,
+    PROBE_TEXT,
+    Answered,
+    Recognised,
+    describe,
+    read_answer,
+    recognise,
+)
+from cotenant.wire.speech_servers import SERVERS, SpeechCall, SpeechServer, call
+
+_ASK_LIMIT_S: Final = 5.0
+_ANSWER_BYTES: Final = 8 << 20
+_API_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`protocol` is for the manifest: its `settings` replace the tenant's own. `note` is a sentence for
+    people, where something was found out."""
+
+    protocol: Mapping[str, Any]
+    note: str | None = None
+
+
+async def find(name: str, url: str, tenant: Tenant) -> Found:
+    """How this speech server is spoken to. With a protocol in the scenario nothing is asked.
+
+    Raises CouldNotRun where `auto` recognises nothing that answers, or finds no sample rate.
+    """
+    if tenant.protocol != AUTO:
+        return Found(protocol=describe(tenant.protocol))
+    headers = _headers(tenant)
+    own = connector(url, tenant.ca_file, insecure=bool(tenant.insecure))
+    async with aiohttp.ClientSession(headers=headers, connector=own) as session:
+        recognised = recognise(await _said(session, url))
+        return await _try(session, name, url, tenant, recognised)
+
+
+def _headers(tenant: Tenant) -> dict[str, str]:
+    key = os.environ.get(tenant.api_key_env, "").strip() if tenant.api_key_env else ""
+    return {"User-Agent": "cotenant", **({"Authorization": f"Bearer {key}"} if key else {})}
+
+
+async def _said(session: aiohttp.ClientSession, url: str) -> dict[str, Any]:
+    said = {}
+    for path in ASKED:
+        answer = await get(session, http_url(_root(url), path), _ASK_LIMIT_S, body_bytes=_API_BYTES)
+        if answer.status == 200:
+            try:
+                said[path] = json.loads(answer.body)
+            except (ValueError, RecursionError):
+                continue
+    return said
+
+
+def _root(url: str) -> str:
+    """Without the path: it is the server that is asked what it is."""
+    return urlsplit(url)._replace(path="", query="", fragment="").geturl()
+
+
+async def _try(
+    session: aiohttp.ClientSession, name: str, url: str, tenant: Tenant, recognised: Recognised
+) -> Found:
+    protocol, why = recognised.protocol, recognised.why
+    server = SERVERS[protocol]
+    told: dict[str, Any] = {**describe(protocol), "why": why, "settings": {"protocol": protocol}}
+    if server.body == "socket" or server.needs_speaker:
+        return Found(protocol=told, note=f"{name}: protocol {protocol}: {why}")
+    limit_s = tenant.ready.within_ns / NS_PER_S
+    try:
+        answered = await _ask(session, url, tenant, server, {}, limit_s)
+    except ServiceError as error:
+        raise CouldNotRun(_failed(name, recognised, error)) from None
+    rate_hz, by = tenant.rate or answered.rate_hz, "as the scenario says" if tenant.rate else "as it tells"
+    if not answered.told_rate and tenant.rate is None:
+        rate_hz, by = await _rate_of_wav(session, url, tenant, server, limit_s)
+    if rate_hz is None:
+        raise CouldNotRun(
+            f"{name}: the answer ({answered.content_type}) does not tell its sample rate; set "
+            f"tenants.{name}.rate to that of the model, as 24000"
+        )
+    told["settings"] |= {"rate": rate_hz, "sample_format": answered.sample_format}
+    told |= {"answers": answered.kind, "rate_told": by}
+    note = (
+        f"{name}: protocol {protocol}: {why}; it answers {answered.content_type} ({answered.kind}), "
+        f"{rate_hz} Hz {answered.sample_format}, {by}"
+    )
+    return Found(protocol=told, note=note)
+
+
+async def _rate_of_wav(
+    session: aiohttp.ClientSession, url: str, tenant: Tenant, server: SpeechServer, limit_s: float
+) -> tuple[int | None, str]:
+    """Raw samples told none: a WAV header of the same server would; else what its protocol's papers say."""
+    if "response_format" in server.fixed:
+        try:
+            wav = await _ask(session, url, tenant, server, {"response_format": "wav"}, limit_s)
+        except ServiceError:
+            pass
+        else:
+            if wav.told_rate:
+                return wav.rate_hz, "as its WAV header tells"
+    return server.rate_hz, "as the protocol's documentation says"
+
+
+async def _ask(
+    session: aiohttp.ClientSession,
+    url: str,
+    tenant: Tenant,
+    server: SpeechServer,
+    fields: Mapping[str, Any],
+    limit_s: float,
+) -> Answered:
+    """One short request. Raises ServiceError."""
+    extra = {**tenant.extra, **fields}
+    asked = call(server, PROBE_TEXT, model=tenant.model, voice=tenant.voice, extra=extra)
+    try:
+        async with asyncio.timeout(limit_s):
+            head, body = await _post(session, service_url(url, server.path), asked)
+    except TimeoutError:
+        raise ServiceError("timeout", f"no answer within {limit_s:g} s") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ServiceError("protocol", f"{type(error).__name__}: {error}") from None
+    if head.status != 200:
+        said = body[:200].decode(errors="replace").strip()
+        raise ServiceError("protocol", f"HTTP {head.status}: {said}", status=head.status)
+    answered = read_answer(head, body, server)
+    if not answered.samples:
+        raise ServiceError("empty", "an answer without any samples")
+    return answered
+
+
+async def _post(session: aiohttp.ClientSession, url: str, asked: SpeechCall) -> tuple[Head, bytes]:
+    headers = {"Content-Type": asked.content_type, "Accept-Encoding": "identity"}
+    async with session.post(url, data=asked.body, headers=headers, allow_redirects=False) as response:
+        body = b""
+        while len(body) < _ANSWER_BYTES:
+            piece = await response.content.read(_ANSWER_BYTES - len(body))
+            if not piece:
+                break
+            body += piece
+        told = {key.lower(): value for key, value in response.headers.items()}
+        return Head(status=response.status, headers=told, chunked=False), body
+
+
+def _failed(name: str, recognised: Recognised, error: ServiceError) -> str:
+    if recognised.sure:
+        return f"{name}: protocol {recognised.protocol} ({recognised.why}), but its first answer: {error}"
+    known = ", ".join(SERVERS)
+    return (
+        f"{name}: {recognised.why}: {error}; set tenants.{name}.protocol to one of {known}, or correct "
+        f"tenants.{name}.url"
+    )
