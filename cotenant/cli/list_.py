@@ -10,16 +10,21 @@ def command() -> int:
 
 
 def overview() -> str:
-    """The four lists as text."""
+    """The lists as text."""
     from cotenant.scenario.load import load, packaged_names
     from cotenant.scenario.schema import PROTOCOLS, SHAPES
     from cotenant.verdict.profiles import PROFILES
+    from cotenant.wire.speech_servers import SERVERS
 
     scenarios = {name: load(name).about for name in packaged_names()}
     sections = {
         "scenarios (cotenant run NAME)": scenarios,
         "shapes of the built-in servers": _joined(SHAPES),
-        "protocols": _joined(PROTOCOLS),
+        "protocols": _joined({kind: names for kind, names in PROTOCOLS.items() if kind != "speech"}),
+        "protocols of speech servers, and what they were tried against": {
+            name: f"{server.title}: {'experimental, ' if server.experimental else ''}{server.how_tested}"
+            for name, server in SERVERS.items()
+        },
         "gate profiles": {
             name: "\n".join(f"{limit.metric} {limit.op} {limit.limit:g}" for limit in profile.limits)
             for name, profile in PROFILES.items()

@@ -76,6 +76,7 @@ async def _connect(
         url,
         desk.headers(tenant, stream),
         limits.connect_ns / NS_PER_S,
+        trusted=desk.transport.trust.of(url),
         limit_bytes=_MESSAGE_LIMIT_BYTES,
     )
 

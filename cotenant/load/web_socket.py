@@ -1,6 +1,7 @@
 """Opening and closing a WebSocket, with what can go wrong as a ServiceError."""
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 
 import aiohttp
@@ -10,12 +11,18 @@ from cotenant.wire.http1 import status_kind
 
 
 async def connect(
-    web: aiohttp.ClientSession, url: str, headers: Mapping[str, str], limit_s: float, *, limit_bytes: int = 0
+    web: aiohttp.ClientSession,
+    url: str,
+    headers: Mapping[str, str],
+    limit_s: float,
+    *,
+    trusted: ssl.SSLContext | None = None,
+    limit_bytes: int = 0,
 ) -> aiohttp.ClientWebSocketResponse:
     """Messages over `limit_bytes` end it; 0: none do. Raises ServiceError."""
     try:
         async with asyncio.timeout(limit_s):
-            return await web.ws_connect(url, headers=headers, max_msg_size=limit_bytes)
+            return await web.ws_connect(url, headers=headers, max_msg_size=limit_bytes, ssl=trusted or True)
     except TimeoutError:
         raise ServiceError("timeout", f"no WebSocket within {limit_s:.1f} s") from None
     except aiohttp.WSServerHandshakeError as error:
