@@ -152,15 +152,23 @@ class MjpegDecoder:
             self._left_bytes -= size
             self._drop(size)
             return False
-        assert self._end_re is not None
-        found = self._end_re.search(self._buffer)
-        if found is not None:
-            self._whole(pictures, found.start())
+        end = self._delimiter()
+        if end is not None:
+            self._whole(pictures, end)
             return True
         self._drop(max(0, len(self._buffer) - _DELIMITER_LIMIT_BYTES))
         if self._body_bytes > _PICTURE_LIMIT_BYTES:
             raise ServiceError("protocol", "64 MiB without the boundary that the Content-Type names")
         return False
+
+    def _delimiter(self) -> int | None:
+        """Where in the buffer a picture ends that a delimiter follows."""
+        assert self._end_re is not None
+        at = -1
+        while (at := self._buffer.find(b"\n--", at + 1)) >= 0:
+            if self._end_re.match(self._buffer, at + 1):
+                return at - (at > 0 and self._buffer[at - 1 : at] == b"\r")
+        return None
 
     def _begins(self) -> bool:
         """Looks at a picture's first bytes; False when they are not there yet."""
@@ -227,4 +235,4 @@ def _patterns(name: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes] | None]:
         return re.compile(rb"--(?P<core>[^\r\n]{1,200}?)(?P<close>--)?[ \t]*\r?"), None
     core = re.escape((name.lstrip("-") or name).encode("latin-1", "replace"))
     line = rb"-{2,8}(?P<core>" + core + rb")(?P<close>--)?[ \t]*"
-    return re.compile(line + rb"\r?"), re.compile(rb"\r?\n" + line + rb"\r?(?:\n|$)")
+    return re.compile(line + rb"\r?"), re.compile(line + rb"\r?(?:\n|$)")

@@ -1,0 +1,145 @@
+"""MJPEG as cameras and heads send it: boundaries of all kinds, lengths or none, any split of the reads."""
+
+import pytest
+
+from cotenant.errors import ServiceError
+from cotenant.wire.mjpeg import MjpegDecoder, Picture
+
+# A thumbnail inside ends like the picture, and a line in it looks like half of a boundary.
+JPEG = b"\xff\xd8\xff\xe0" + bytes(40) + b"\xff\xd9\r\n--fram" + bytes(700) + b"\n--\r\n" + b"\xff\xd9"
+SIZES = [len(JPEG), len(JPEG) + 9, len(JPEG) + 600]
+
+
+def pictures() -> list[bytes]:
+    return [JPEG[:-2] + bytes(size - len(JPEG)) + b"\xff\xd9" for size in SIZES]
+
+
+def stream(
+    line: bytes = b"--frame",
+    *,
+    length: bool = True,
+    newline: bytes = b"\r\n",
+    end: bytes = b"--",
+    extra: bytes = b"",
+) -> bytes:
+    """Three pictures; `end` closes the last one's delimiter."""
+    body = b""
+    for picture in pictures():
+        body += line + newline + b"Content-Type: image/jpeg" + newline + extra
+        body += (b"content-LENGTH: " + str(len(picture)).encode() + newline) if length else b""
+        body += newline + picture + newline
+    return body + line + end + newline
+
+
+def decode(
+    data: bytes,
+    content_type: str = "multipart/x-mixed-replace; boundary=frame",
+    step: int | None = None,
+    fps: int = 25,
+) -> tuple[list[Picture], bool]:
+    """What comes of reads of `step` bytes, the n-th at n ns; and whether the stream said that it ends."""
+    decoder, found = MjpegDecoder(content_type, fps=fps), []
+    step = step or len(data)
+    for number, start in enumerate(range(0, len(data), step)):
+        found += decoder.feed(data[start : start + step], number)
+    ended = decoder.ended
+    return found + decoder.close(), ended
+
+
+TYPES = [
+    ("multipart/x-mixed-replace; boundary=frame", b"--frame"),
+    ('multipart/x-mixed-replace;boundary="frame"', b"--frame"),
+    ("multipart/x-mixed-replace; charset=x; BOUNDARY=--frame", b"--frame"),
+    ("multipart/x-mixed-replace; boundary=--frame", b"----frame"),
+    ("Multipart/X-Mixed-Replace; boundary=boundarydonotcross", b"--boundarydonotcross"),
+    ("multipart/x-mixed-replace", b"--what ever"),
+    ('multipart/x-mixed-replace; boundary=""', b"--frame"),
+    ("multipart/x-mixed-replace; boundary=a.b+c", b"--a.b+c"),
+]
+
+
+@pytest.mark.parametrize(("content_type", "line"), TYPES)
+@pytest.mark.parametrize("length", [True, False], ids=["length", "no length"])
+@pytest.mark.parametrize("newline", [b"\r\n", b"\n"], ids=["CRLF", "LF"])
+def test_every_boundary_whole_and_split(content_type: str, line: bytes, length: bool, newline: bytes) -> None:
+    data = stream(line, length=length, newline=newline)
+    for step in (None, 1, 7, 512):
+        found, ended = decode(b"junk\r\n" + data if "frame" in content_type else data, content_type, step)
+        assert [picture.header.payload_bytes for picture in found] == SIZES
+        assert [picture.header.media_time_ns for picture in found] == [0, 40_000_000, 80_000_000]
+        assert ended
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_a_picture_came_with_its_last_byte_not_with_the_boundary_behind_it(length: bool) -> None:
+    data = stream(length=length)
+    found, _ = decode(data, step=1)
+    ends, at = [], 0
+    for picture in pictures():
+        at = data.index(picture, at) + len(picture)
+        ends.append(at - 1)
+    assert [picture.arrival_ns for picture in found] == ends
+
+
+def test_nothing_after_the_closing_boundary() -> None:
+    whole = decode(stream() + stream() + b"trailing")
+    assert len(whole[0]) == 3
+    assert decode(stream() + stream() + b"trailing", step=1)[1]
+
+
+@pytest.mark.parametrize(("length", "count"), [(True, 3), (False, 3)])
+def test_the_close_ends_the_last_picture_if_it_is_whole(length: bool, count: int) -> None:
+    data = stream(length=length)
+    assert len(decode(data[: data.rindex(b"\r\n--frame")])[0]) == count
+    assert len(decode(data[: data.rindex(b"\xff\xd9")], step=3)[0]) == count - 1
+
+
+def test_a_part_that_is_no_picture_is_none() -> None:
+    note = b"--frame\r\nContent-Type: text/plain\r\n\r\n\r\n"
+    assert len(decode(note + stream(), step=5)[0]) == 3
+
+
+def test_time_by_a_header() -> None:
+    decoder = MjpegDecoder("multipart/x-mixed-replace; boundary=f", fps=25, time_header="X-Timestamp")
+    data = b"".join(
+        b"--f\r\nX-timestamp: %s\r\nContent-Length: 4\r\n\r\n\xff\xd8\xff\xd9\r\n" % at
+        for at in (b"1700000000.25", b"1700000000.29", b"1700000000.41")
+    )
+    found = decoder.feed(data, 1)
+    # To the microsecond: a float has no more of an epoch's seconds.
+    assert [round(picture.header.media_time_ns / 1000) for picture in found] == [0, 40_000, 160_000]
+    with pytest.raises(ServiceError, match="no later time"):
+        decoder.feed(data.replace(b"1700000000", b"1600000000"), 2)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "data", "words"),
+    [
+        ("image/jpeg", b"", "not multipart/x-mixed-replace"),
+        ("", b"", "of no type"),
+        ("multipart/x-mixed-replace; boundary=f", b"--f\r\nContent-Length: -4\r\n\r\n", "Content-Length"),
+        (
+            "multipart/x-mixed-replace; boundary=f",
+            b"--f\r\nContent-Length: 2000000000\r\n\r\n",
+            "Content-Length",
+        ),
+        ("multipart/x-mixed-replace; boundary=f", b"--f\r\n\r\n<html>", "no JPEG"),
+        ("multipart/x-mixed-replace; boundary=f", b"x" * (1 << 17), "64 KiB"),
+        ("multipart/x-mixed-replace; boundary=f", (b"x" * 63 + b"\n") * (1 << 15), "without the boundary"),
+        ("multipart/x-mixed-replace; boundary=f", b"--f\r\n" + b"A: b\r\n" * (1 << 16), "header"),
+    ],
+)
+def test_faults(content_type: str, data: bytes, words: str) -> None:
+    with pytest.raises(ServiceError, match=words) as caught:
+        MjpegDecoder(content_type, fps=25).feed(data, 0)
+    assert caught.value.kind == "protocol"
+
+
+def test_a_long_picture_is_not_kept() -> None:
+    decoder = MjpegDecoder("multipart/x-mixed-replace; boundary=f", fps=25)
+    decoder.feed(b"--f\r\n\r\n\xff\xd8", 0)
+    for number in range(20):
+        decoder.feed(bytes(1 << 20), number)
+    assert sum(len(value) for value in vars(decoder).values() if isinstance(value, bytearray)) < 4096
+    with pytest.raises(ServiceError, match="64 MiB"):
+        decoder.feed(bytes(50 << 20), 20)
