@@ -49,6 +49,21 @@ class Link(Protocol):
         """Idempotent; a server that does not answer is not waited for."""
 
 
+def web_session() -> aiohttp.ClientSession:
+    """For all links of a process: a connection each; a redirect is not followed but a ServiceError."""
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse)
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    return aiohttp.ClientSession(connector=connector, trace_configs=[trace])
+
+
+async def _refuse(_: aiohttp.ClientSession, __: object, told: aiohttp.TraceRequestRedirectParams) -> None:
+    told.response.close()
+    status, place = told.response.status, told.response.headers.get("Location", "another place")
+    text = f"HTTP {status}: it redirects to {place}, and no redirect is followed"
+    raise ServiceError("protocol", text, status=status)
+
+
 def connect_error(error: Exception, what: str) -> ServiceError:
     """What kind of failure aiohttp told of."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):

@@ -9,7 +9,6 @@ import sys
 import time
 from typing import Final
 
-import aiohttp
 import uvloop
 
 from cotenant import tls
@@ -18,6 +17,7 @@ from cotenant.load.clock import ClockMap, read_pair
 from cotenant.load.commands import Process
 from cotenant.load.control import Control, Hangup
 from cotenant.load.desk import Desk
+from cotenant.load.face_link import web_session
 from cotenant.load.settings import Settings, VoicesLoad, read_settings
 from cotenant.load.sockets import keep_stamps_on
 from cotenant.load.transport import Transport
@@ -44,7 +44,7 @@ async def run(control: Control, name: str) -> None:
     writers = open_writers(settings)
     loop = asyncio.get_running_loop()
     failure: asyncio.Future[None] = loop.create_future()
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as web:
+    async with web_session() as web:
         desk = Desk(
             settings=settings,
             writer=writers[0],

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiohttp
 import uvloop
 
 from cotenant.load.clock import ClockMap, read_pair
 from cotenant.load.desk import Desk
+from cotenant.load.face_link import web_session
 from cotenant.load.settings import CompletionsLoad, FacesLoad, Load, Settings, Tenant, VoicesLoad
 from cotenant.load.stage import Stage
 from cotenant.load.transport import Transport
@@ -101,7 +101,7 @@ async def desk_for(
     told: Settings, *, rows: KeptRows | None = None, late: KeptRows | None = None, stamps: bool = True
 ) -> AsyncIterator[tuple[Desk, KeptRows]]:
     kept = rows or KeptRows()
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as web:
+    async with web_session() as web:
         transport = Transport(ClockMap(read_pair()), stamps=stamps)
         yield Desk(settings=told, writer=kept, late_audio=late, transport=transport, web=web), kept
 
