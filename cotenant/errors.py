@@ -1,6 +1,8 @@
 """The three kinds of error: the user's, ours, and (as records) the tested service's."""
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Final
 
 
 class ExitCode(IntEnum):
@@ -36,6 +38,26 @@ class CouldNotRun(CotenantError):
     """Nothing could be measured: a port taken, a tenant that did not start, a full disk (exit 5)."""
 
     exit_code = ExitCode.COULD_NOT_RUN
+
+
+# By kind of a service's failure (`cotenant.records.ERROR_KINDS`), what to look at first.
+HINTS: Final[Mapping[str, str]] = {
+    "dns": "the name does not resolve here: look at the url's host",
+    "refused": "nothing listens there: start the service, or correct the url's port",
+    "tls": "no TLS that is trusted here: name the authority in ca_file, or write http:// where there is none",
+    "timeout": "it was too slow or hung: look at its log and its queue, or raise timing.stall_limit",
+    "unauthorized": "it wants a key: name the variable that holds one in the tenant's api_key_env",
+    "forbidden": "the key is known but may not do this: look at its rights, or take another one",
+    "not_found": "no such path or model there: look at the tenant's url, protocol and model",
+    "rate_limited": "it allows fewer requests: raise its limit, or send fewer; none is sent again, for that "
+    "would hide what is measured",
+    "overloaded": "it turns requests away: fewer streams, or a longer queue on its side",
+    "server_error": "it failed inside: its log says why",
+    "protocol": "it does not answer as asked: look at the tenant's protocol and at what it sends (curl -i)",
+    "in_stream": "it broke off and said so in the stream: its log says why",
+    "truncated": "the connection ended too early: a crash, a proxy's time limit, or a restart",
+    "empty": "it answered without any output: look at the model, the voice and the text",
+}
 
 
 class ServiceError(Exception):

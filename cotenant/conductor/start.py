@@ -11,13 +11,19 @@ from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLo
 from cotenant.conductor.load_spec import group_loads, load_specs
 from cotenant.conductor.plan import used_loads, used_tenants
 from cotenant.conductor.reporter import Reporter
-from cotenant.errors import CouldNotRun
+from cotenant.errors import HINTS, CouldNotRun
 from cotenant.scenario.auto import LONG_TEXTS
+from cotenant.scenario.schema import Tenant
 from cotenant.tenants import launch, speech_probe
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S, duration_text
 
 _HELLO_LIMIT_S: Final = 30.0
+# By a field that a server refuses, what follows from that.
+_WITHOUT: Final = {
+    "ignore_eos": "its answers end where the model ends them, and may be shorter than `output`",
+    "temperature": "its answers are sampled as it likes",
+}
 
 
 async def start_tenants(
@@ -54,9 +60,17 @@ async def start_tenants(
             protocol = await _speech_protocol(run, name, started[name].urls[0])
             facts[name] = {**facts.get(name, {}), "speech_protocol": protocol}
     run.note("tenants", facts)
-    for note in stand_ins.notes(used, facts):
+    for note in (*stand_ins.notes(used, facts), *_insecure(used)):
         run.progress.line(note)
     return {name: started[name].urls for name in used}
+
+
+def _insecure(used: Mapping[str, Tenant]) -> list[str]:
+    names = ", ".join(name for name, tenant in used.items() if tenant.insecure)
+    text = (
+        "INSECURE: the certificate of {} is not checked; whoever is on the way reads keys, prompts and audio"
+    )
+    return [text.format(names)] if names else []
 
 
 async def _speech_protocol(run: Run, name: str, url: str) -> dict[str, Any]:
@@ -128,7 +142,29 @@ async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], rep
             raise CouldNotRun(
                 state.stopped
                 or f"all {warmed['failed']} warm-up requests of {load!r} to the tenant {tenant!r} failed: "
-                f"{warmed.get('error_kind')}: {warmed.get('error')}{tail}"
+                f"{warmed.get('error_kind')}: {warmed.get('error')}{_hint(warmed)}{tail}"
             )
+        _note_request(run, tenant, warmed.get("request"))
         if state.stopped is not None:
             raise CouldNotRun(state.stopped)
+
+
+def _hint(warmed: Mapping[str, Any]) -> str:
+    hint = HINTS.get(str(warmed.get("error_kind")))
+    return f" ({hint})" if hint is not None else ""
+
+
+def _note_request(run: Run, tenant: str, request: Mapping[str, Any] | None) -> None:
+    """Records in which form an LLM takes its requests, and says so where it is not the usual one."""
+    tenants = dict(run.manifest.get("tenants") or {})
+    known = dict(tenants.get(tenant) or {})
+    if request is None or known.get("request") == request:
+        return
+    tenants[tenant] = {**known, "request": dict(request)}
+    run.note("tenants", tenants)
+    if request["prompt"] == "text":
+        run.progress.line(
+            f"{tenant}: {request['protocol']} with prompts of words, whose length is what the server counts"
+        )
+    for name in request["without"]:
+        run.progress.line(f"{tenant}: it refuses {name}, so {_WITHOUT[name]}")

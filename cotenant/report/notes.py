@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cotenant.errors import HINTS
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.text import safe
 
@@ -118,12 +119,20 @@ def _failures(stage: Entry) -> list[str]:
     if speech is not None and speech["streams"] == 0:
         found.append("no utterance fell due while it was measured")
     if speech and speech["failed"]:
-        found.append(f"{speech['failed']} of {speech['streams']} utterances failed ({_kinds(speech)})")
+        found.append(
+            f"{speech['failed']} of {speech['streams']} utterances failed ({_kinds(speech)}){_hint(speech)}"
+        )
     for name, load in (stage.get("llm") or {}).items():
         if load["failed"]:
-            found.append(f"{load['failed']} requests of {safe(name)} failed ({_kinds(load)})")
+            found.append(f"{load['failed']} requests of {safe(name)} failed ({_kinds(load)}){_hint(load)}")
     return [f"{safe(stage['name'])}: {text}" for text in found]
 
 
 def _kinds(part: Entry) -> str:
     return ", ".join(f"{safe(kind)} {count}" for kind, count in part["errors"].items())
+
+
+def _hint(part: Entry) -> str:
+    """What to look at first, for the kind that most of them failed by."""
+    kind = max(part["errors"], key=lambda kind: part["errors"][kind], default="")
+    return f"; {HINTS[kind]}" if kind in HINTS else ""
