@@ -98,8 +98,14 @@ def test_a_lookahead_survives_its_way_through_the_scenario(lookahead_ns: int) ->
             ["completions", "--shape", "tiny", "--port", "8000", "--device", "cuda:0", "--threads", "2"],
         ),
         (["face", "--shape", "big"], ["face", "--shape", "big", "--port", "0", "--device", "cpu"]),
+        (["face", "--from", "mine:show"], ["face", "--port", "0", "--from", "mine:show"]),
+        (
+            ["speech", "--from", "m:f", "--rate", "22050", "--sample-format", "f32", "--workers", "2"],
+            ["speech", "--port", "0", "--from", "m:f", "--rate", "22050", "--sample-format", "f32",
+             "--workers", "2"],
+        ),
     ],
-)
+)  # fmt: skip
 def test_serve_becomes_the_server(
     arguments: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,3 +118,20 @@ def test_serve_becomes_the_server(
     monkeypatch.setattr(serve, "replace_process", remember)
     assert ran(["serve", *arguments]) == 0
     assert seen == [[sys.executable, "-m", "cotenant.tenants.builtin.server", *expected]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["speech", "--rate", "24000"], "--rate is for a generator of your own; add --from"),
+        (["llm", "--from", "m:f"], "--from is for speech and face"),
+        (["speech", "--from", "m:f", "--shape", "tiny"], "--shape is for the built-in model"),
+        (["face", "--from", "m:f", "--device", "cuda:0"], "your module chooses"),
+    ],
+)
+def test_serve_refuses_flags_that_do_not_go_together(
+    arguments: list[str], part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "replace_process", lambda line: pytest.fail("started"))
+    assert ran(["serve", *arguments]) == 2
+    assert part in " ".join(capsys.readouterr().err.split())

@@ -172,3 +172,50 @@ def test_the_model_is_listed(llm: Running) -> None:
             return await response.json()
 
     assert asyncio.run(client())["data"][0]["id"] == "tiny"
+
+
+async def chat(session: aiohttp.ClientSession, url: str, **body: Any) -> tuple[int, str]:
+    asked = {"messages": [{"role": "user", "content": "one two six"}], "max_tokens": 5, "ignore_eos": True}
+    async with session.post(f"{url}/v1/chat/completions", json={**asked, **body}) as response:
+        return response.status, await response.text()
+
+
+def test_a_chat_says_who_speaks_and_then_a_token_an_event(llm: Running) -> None:
+    async def client() -> tuple[int, str]:
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        async with aiohttp.ClientSession() as session:
+            return await chat(session, llm.url, stream=True, stream_options=options)
+
+    status, text = asyncio.run(client())
+    assert status == 200
+    *events, done, rest = text.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    first, *tokens, last = [json.loads(event.removeprefix("data: ")) for event in events]
+    assert {event["object"] for event in (first, *tokens, last)} == {"chat.completion.chunk"}
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert [event["usage"]["completion_tokens"] for event in (first, *tokens)] == [0, 1, 2, 3, 4, 5]
+    assert all(event["choices"][0]["delta"]["content"] for event in tokens)
+    assert [event["choices"][0]["finish_reason"] for event in tokens] == [None] * 4 + ["length"]
+    # The speaker's token, and one for each of three short words.
+    assert (last["choices"], last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == ([], 4, 5)
+
+
+def test_a_chat_as_a_whole_and_its_refusals(llm: Running) -> None:
+    async def client() -> list[tuple[int, str]]:
+        async with aiohttp.ClientSession() as session:
+            newer = {"max_completion_tokens": 3, "max_tokens": 99}
+            wrong: list[dict[str, Any]] = [
+                {"messages": []},
+                {"messages": "hi"},
+                {"messages": [{"role": "user"}]},
+            ]
+            return [await chat(session, llm.url, **body) for body in (newer, *wrong)]
+
+    (status, text), *refused = asyncio.run(client())
+    assert status == 200
+    value = json.loads(text)
+    assert (value["object"], value["usage"]["completion_tokens"]) == ("chat.completion", 3)
+    assert value["choices"][0]["message"]["role"] == "assistant"
+    assert len(value["choices"][0]["message"]["content"].split()) == 3
+    assert [status for status, _ in refused] == [400] * 3
+    assert all("message" in json.loads(text)["error"]["message"] for _, text in refused)
