@@ -1,4 +1,4 @@
-"""The built-in LLM's routes: OpenAI's `/v1/completions` as vLLM streams it, and `/metrics`."""
+"""The built-in LLM's routes: OpenAI's completions and chats as vLLM streams them, and `/metrics`."""
 
 import json
 import time
@@ -22,6 +22,7 @@ def add_routes(app: web.Application, loop: StepLoop[LlmEngine], *, sizes: LlmSiz
     """Adds the LLM's routes to an application."""
     llm = _Llm(loop, sizes, model)
     app.router.add_post("/v1/completions", llm.complete)
+    app.router.add_post("/v1/chat/completions", llm.chat)
     app.router.add_get("/v1/models", llm.models)
     app.router.add_get("/metrics", llm.metrics)
 
@@ -45,10 +46,16 @@ class _Llm:
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, chat=False)
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, chat=True)
+
+    async def _answer(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
         body = await read_object(request)
         try:
             asked = completions_request.parse(
-                body, vocabulary=self._sizes.vocabulary, context=self._sizes.context
+                body, vocabulary=self._sizes.vocabulary, context=self._sizes.context, chat=chat
             )
         except ValueError as error:
             raise bad_request(str(error)) from error
@@ -62,7 +69,8 @@ class _Llm:
             send=mailbox.put,
         )
         self._loop.post(lambda engine: engine.add(sequence))
-        answer = _Answer(asked, asked.model or self._model)
+        model = asked.model or self._model
+        answer = _ChatAnswer(asked, model) if chat else _Answer(asked, model)
         try:
             if asked.stream:
                 return await answer.stream(request, mailbox)
@@ -74,11 +82,14 @@ class _Llm:
 class _Answer:
     """What goes back for one request."""
 
+    identifier = "cmpl"
+    whole_object = chunk_object = "text_completion"
+
     def __init__(self, asked: Asked, model: str) -> None:
         self._asked = asked
         self._head = {
-            "id": f"cmpl-{uuid.uuid4().hex}",
-            "object": "text_completion",
+            "id": f"{self.identifier}-{uuid.uuid4().hex}",
+            "object": self.chunk_object if asked.stream else self.whole_object,
             "created": int(time.time()),
             "model": model,
         }
@@ -88,7 +99,20 @@ class _Answer:
         return {"prompt_tokens": prompt, "total_tokens": prompt + output, "completion_tokens": output}
 
     def _choice(self, text: str, reason: str | None) -> dict[str, Any]:
-        return {"index": 0, "text": text, "logprobs": None, "finish_reason": reason, "stop_reason": None}
+        return {
+            "index": 0,
+            **self._content(text),
+            "logprobs": None,
+            "finish_reason": reason,
+            "stop_reason": None,
+        }
+
+    def _content(self, text: str) -> dict[str, Any]:
+        return {"text": text}
+
+    def _opening(self) -> dict[str, Any] | None:
+        """The choice of an event before the first token, if there is one."""
+        return None
 
     async def stream(self, request: web.Request, mailbox: Mailbox[_Token]) -> web.StreamResponse:
         """One event a token, then the usage if it was asked for, then `[DONE]`."""
@@ -98,16 +122,21 @@ class _Answer:
         output, reason = 0, None
         while reason is None:
             token, reason = await mailbox.get()
+            if not output and (opening := self._opening()) is not None:
+                await response.write(self._chunk(opening, 0))
             output += 1
-            event = {**self._head, "choices": [self._choice(token_text(token), reason)]}
-            if self._asked.continuous_usage:
-                event["usage"] = self._usage(output)
-            await response.write(_event(event))
+            await response.write(self._chunk(self._choice(token_text(token), reason), output))
         if self._asked.include_usage:
             await response.write(_event({**self._head, "choices": [], "usage": self._usage(output)}))
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
+
+    def _chunk(self, choice: dict[str, Any], output: int) -> bytes:
+        event = {**self._head, "choices": [choice]}
+        if self._asked.continuous_usage:
+            event["usage"] = self._usage(output)
+        return _event(event)
 
     async def whole(self, mailbox: Mailbox[_Token]) -> web.Response:
         """Everything at once, after the last token."""
@@ -118,6 +147,22 @@ class _Answer:
             texts.append(token_text(token))
         choices = [self._choice("".join(texts), reason)]
         return web.json_response({**self._head, "choices": choices, "usage": self._usage(len(texts))})
+
+
+class _ChatAnswer(_Answer):
+    """A chat's: who speaks comes first, with the first token but in an event of its own."""
+
+    identifier = "chatcmpl"
+    whole_object, chunk_object = "chat.completion", "chat.completion.chunk"
+
+    def _content(self, text: str) -> dict[str, Any]:
+        if self._asked.stream:
+            return {"delta": {"content": text}}
+        return {"message": {"role": "assistant", "content": text}}
+
+    def _opening(self) -> dict[str, Any] | None:
+        delta = {"role": "assistant", "content": ""}
+        return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
 
 
 def _event(content: dict[str, Any]) -> bytes:

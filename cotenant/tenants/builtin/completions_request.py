@@ -1,4 +1,4 @@
-"""The body of a `/v1/completions` request, checked: pure, no I/O."""
+"""The body of a completions or chat request, checked: pure, no I/O."""
 
 import re
 import zlib
@@ -22,13 +22,17 @@ class Asked:
     model: str | None
 
 
-def parse(body: Mapping[str, Any], *, vocabulary: int, context: int) -> Asked:
+def parse(body: Mapping[str, Any], *, vocabulary: int, context: int, chat: bool = False) -> Asked:
     """Checks a body; fields that this server does not know are let pass, as vLLM does.
+
+    A chat's messages are one prompt, each with a token for who speaks.
 
     Raises ValueError with a sentence that says what would be right.
     """
-    prompt = _prompt(body.get("prompt"), vocabulary)
-    max_tokens = _whole(body, "max_tokens", 16, least=1)
+    prompt = _chat(body.get("messages"), vocabulary) if chat else _prompt(body.get("prompt"), vocabulary)
+    # A chat's newer name of the limit; it wins, as in vLLM.
+    newer = chat and body.get("max_completion_tokens") is not None
+    max_tokens = _whole(body, "max_completion_tokens" if newer else "max_tokens", 16, least=1)
     if len(prompt) + max_tokens > context:
         raise ValueError(
             f"the prompt has {len(prompt)} tokens and max_tokens is {max_tokens}; "
@@ -70,6 +74,19 @@ def _prompt(prompt: Any, vocabulary: int) -> list[int]:
             raise ValueError(f"the prompt's token ids must be from 0 to {vocabulary - 1}")
         return prompt
     raise ValueError("prompt must be a text or a list of token ids, one prompt a request and not empty")
+
+
+def _chat(messages: Any, vocabulary: int) -> list[int]:
+    if not isinstance(messages, list) or not messages:
+        raise ValueError("messages must be a list of {role, content}, and not empty")
+    tokens: list[int] = []
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(content, str) or not isinstance(message.get("role"), str):
+            raise ValueError("a message must have a role and a content, both texts")
+        tokens += _prompt(f"<{message['role'][:2]}>", vocabulary)
+        tokens += _prompt(content, vocabulary) if content else []
+    return tokens
 
 
 def _whole(body: Mapping[str, Any], name: str, default: int, *, least: int) -> int:
