@@ -115,48 +115,28 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
 
 
 def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) -> dict[str, Any]:
-    """The co-tenants against the baseline; or the voice that is too slow by itself."""
-    facts, added = run.facts, blame.added
-    if blame.of == "face" and isinstance(blame.slow, Slower) and word == WHOLE:
-        what, who = (_kind_of(blame, added[0]), added[0]) if len(added) == 1 else (WHOLE, None)
+    """The co-tenants as a whole; or the voice or face that is too slow by itself."""
+    if word == ALONE or isinstance(blame.slow, str):
+        tenant, text = _face_alone(run, found) if blame.of == "face" else _voice_alone(run, found, blame)
+        return _entry(run, found, blame, ALONE, tenant, chosen, text)
+    added = blame.added
+    what, who = (_kind_of(blame, added[0]), added[0]) if len(added) == 1 else (WHOLE, None)
+    if blame.of == "face":
+        assert isinstance(blame.slow, Slower)
         entry = _entry(run, found, blame, what, who, chosen, drawn_text(added, blame.slow))
-        entry["evidence"] |= {
-            f"slower_than_solo{end}": blame.slow.entry()[name]
-            for end, name in (("", "value"), ("_low", "low"), ("_high", "high"))
-        }
+        entry["evidence"] |= _bounds("slower_than_solo", blame.slow)
         entry["why"]["risk_ratio"] = f"{WITHIN}: the drawing is compared with the solo window's instead"
         return entry
-    if blame.of == "face":
-        rates = {load.name: slow_alone(facts, load.name) for load in facts.plan.of_kind(found.plan, "faces")}
-        load, rate = next((load, rate) for load, rate in rates.items() if rate is not None)
-        tenant = facts.plan.scenario.load[load].tenant
-        text = (
-            f"{tenant} draws {rate:.0f} of {facts.plan.loads[load].fps} frames a second with nothing beside "
-            "it (solo window)"
-        )
-        return _entry(run, found, blame, ALONE, tenant, chosen, text)
-    if word == ALONE or isinstance(blame.slow, str):
-        voices = facts.plan.of_kind(found.plan, "voices")
-        tenant = facts.plan.scenario.load[voices[0].name].tenant
-        rtf = rtf_of(found, blame.events)
-        text = (
-            f"{tenant} takes {rtf:.2f} s to make a second of speech with nothing beside it: slower than real "
-            "time"
-        )
-        return _entry(run, found, blame, ALONE, tenant, chosen, text)
-    costs = costs_alone(facts, found, run.stages, a_a_ratios(run.again).get("rtf_p95"))
-    cleared = [load for load in added_by(facts, found) if load not in added]
+    costs = costs_alone(run.facts, found, run.stages, a_a_ratios(run.again).get("rtf_p95"))
+    cleared = [load for load in added_by(run.facts, found) if load not in added]
     text = slow_text(added, blame.slow, {load: cost for load, cost in costs.items() if load in added})
     if cleared:
         text += f"; {listed(cleared)} came and went within the stage, and stalls did not"
-    what, who = (_kind_of(blame, added[0]), added[0]) if len(added) == 1 else (WHOLE, None)
     entry = _entry(run, found, blame, what, who, chosen, text)
     entry["evidence"] |= {f"slower_beside_{load}": float(f"{cost.value:.4g}") for load, cost in costs.items()}
     if isinstance(blame.slow, Slower):
         entry["evidence"] |= {
-            "slower_than_baseline": blame.slow.entry()["value"],
-            "slower_than_baseline_low": blame.slow.entry()["low"],
-            "slower_than_baseline_high": blame.slow.entry()["high"],
+            **_bounds("slower_than_baseline", blame.slow),
             "pairs": blame.slow.pairs,
             "rtf": float(f"{blame.slow.rtf:.4g}"),
             "rtf_baseline": float(f"{blame.slow.rtf_baseline:.4g}"),
@@ -167,6 +147,33 @@ def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) 
         entry["why"].pop("risk_ratio", None)
         entry["why"]["control_share"] = "compared with the baseline, where it was not at work"
     return entry
+
+
+def _bounds(name: str, slow: Slower) -> dict[str, float]:
+    """A ratio as evidence: its value under the name, `_low` and `_high` beside it."""
+    told = slow.entry()
+    return {name: told["value"], f"{name}_low": told["low"], f"{name}_high": told["high"]}
+
+
+def _face_alone(run: Run, found: StageFacts) -> tuple[str, str]:
+    """The tenant that draws too few frames by itself, and the sentence."""
+    plan = run.facts.plan
+    rates = ((load, slow_alone(run.facts, load.name)) for load in plan.of_kind(found.plan, "faces"))
+    load, rate = next((load, rate) for load, rate in rates if rate is not None)
+    tenant = plan.scenario.load[load.name].tenant
+    return tenant, (
+        f"{tenant} draws {rate:.0f} of {load.fps} frames a second with nothing beside it (solo window)"
+    )
+
+
+def _voice_alone(run: Run, found: StageFacts, blame: Blame) -> tuple[str, str]:
+    """The tenant whose voice is slower than real time by itself, and the sentence."""
+    plan = run.facts.plan
+    tenant = plan.scenario.load[plan.of_kind(found.plan, "voices")[0].name].tenant
+    return tenant, (
+        f"{tenant} takes {rtf_of(found, blame.events):.2f} s to make a second of speech with nothing beside "
+        "it: slower than real time"
+    )
 
 
 def _kind_of(blame: Blame, load: str) -> str:

@@ -10,6 +10,7 @@ from cotenant.verdict.causes_against import SLOWER, against_baseline, inseparabl
 from cotenant.verdict.causes_faces import face_units, slow_alone, slower_than_solo
 from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
 from cotenant.verdict.causes_slow import Slower, added_by
+from cotenant.verdict.causes_text import MADE
 from cotenant.verdict.causes_units import Events, Units, voice_units
 from cotenant.verdict.causes_veto import Vetoes, vetoes_of
 from cotenant.verdict.causes_work import Beside, besides, works_of
@@ -21,7 +22,6 @@ UNATTRIBUTED: Final = "unattributed"
 WHOLE: Final = "co_tenancy"
 ALONE: Final = "service_slow"
 VOICE: Final = "voice_late"
-MADE: Final = {"voice": "chunk", "face": "frame"}
 Of = Literal["voice", "face"]
 
 
@@ -136,6 +136,8 @@ def compare(
         if not best or sure[best] <= 1:
             break
         named.append(best)
+        # What it is named by: with those before it held fixed.
+        ratios[best] = found[best]
         one = next(one for one in left if one.work.name == best)
         strata = strata * 2 + one.beside
         left.remove(one)

@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.units import NS_PER_MS
 from cotenant.verdict.causes_blame import ALONE, UNATTRIBUTED, VOICE, WHOLE, Of, was_beside
 from cotenant.verdict.causes_faces import face_units
-from cotenant.verdict.causes_text import listed
+from cotenant.verdict.causes_text import MADE, listed
 from cotenant.verdict.causes_units import Events, Units, voice_units
 from cotenant.verdict.causes_veto import Vetoes, vetoes_of
 from cotenant.verdict.causes_work import Beside, besides, works_of
@@ -146,7 +146,7 @@ def _text(
     of: Of, units: Units, unit: int, there: Mapping[str, tuple[float, str]], cause: Mapping[str, Any] | None
 ) -> str:
     """What one says of it: how long the making took, and beside what."""
-    what = "chunk" if of == "voice" else "frame"
+    what = MADE[of]
     if unit < 0:
         return f"no {what} was being made that it could have waited for"
     took = (units.end_ns[unit] - units.start_ns[unit]) / NS_PER_MS

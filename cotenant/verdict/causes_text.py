@@ -8,7 +8,7 @@ from cotenant.verdict.causes_slow import Slower
 
 # Word -> (one, many) of what happened.
 HAPPENED = {"voice": ("stall", "stalls"), "face": ("freeze", "freezes")}
-MADE = {"voice": "chunks", "face": "frames"}
+MADE = {"voice": "chunk", "face": "frame"}
 # Up to here a ratio is as good as none, if its interval is not wider than that.
 CLOSE, WIDE = 1.5, 3.0
 
@@ -43,7 +43,7 @@ def beside_text(of: str, during: str, ratio: RiskRatio, control_share: float | N
         return f"{HAPPENED[of][1]} began {likelier} while {during} {bounds}"
     control = format_share(control_share)
     return (
-        f"all {ratio.beside} late {MADE[of]} were made while {during}, as were {control} of those that came "
+        f"all {ratio.beside} late {MADE[of]}s were made while {during}, as were {control} of those that came "
         f"in time: {likelier} {bounds}"
     )
 
@@ -54,7 +54,7 @@ def as_often_text(of: str, during: str, ratio: RiskRatio) -> str:
     if ratio.low > 1:
         return f"what is named already explains it; while {during} {HAPPENED[of][1]} were {bounds}"
     if ratio.value < CLOSE and ratio.high < WIDE:
-        return f"{during} as often beside {MADE[of]} that came in time: {HAPPENED[of][1]} were {bounds}"
+        return f"{during} as often beside {MADE[of]}s that came in time: {HAPPENED[of][1]} were {bounds}"
     return f"not enough to tell: while {during} {HAPPENED[of][1]} were {bounds}"
 
 
@@ -88,8 +88,8 @@ def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str
 def drawn_text(loads: Sequence[str], slow: Slower) -> str:
     """Pictures beside the rest of a stage, against the solo window."""
     text = (
-        f"beside {listed(loads)} the next pictures take {slow.rtf * 1000:.0f} ms, {times(slow.value)} times "
-        f"as long as in the solo window {interval(slow.low, slow.high)}"
+        f"beside {listed(loads)} it takes {slow.rtf * 1000:.0f} ms until the next pictures come, "
+        f"{times(slow.value)} times as long as in the solo window {interval(slow.low, slow.high)}"
     )
     return f"{text}; nothing within this stage tells them apart" if len(loads) > 1 else text
 

@@ -1,10 +1,18 @@
 """Spans of time, and the risk ratio."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
 
+from cotenant.verdict.causes_blame import compare
 from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
+from cotenant.verdict.causes_slow import Slower, slower
 from cotenant.verdict.causes_time import Cover, Level, Series
+from cotenant.verdict.causes_units import Units
+from cotenant.verdict.causes_work import Beside, Work
+from cotenant.verdict.facts import Paired
 
 
 def _ints(*values: int) -> np.typing.NDArray[np.int64]:
@@ -89,3 +97,55 @@ def test_late_ones_that_come_in_one_bunch_tell_nothing() -> None:
     assert isinstance(bunched, RiskRatio)
     assert isinstance(single, RiskRatio)
     assert bunched.high / bunched.low > single.high / single.low
+
+
+def test_a_second_work_is_told_by_the_ratio_that_it_is_named_by() -> None:
+    """Where the first is not, the second makes stalls; it is there mostly where the first is not, and so
+    looks harmless as long as the first is not held fixed."""
+    rng = np.random.default_rng(5)
+    size = 6000
+    first = rng.random(size) < 0.5
+    second = rng.random(size) < np.where(first, 0.1, 0.7)
+    late = rng.random(size) < np.where(first, 0.4, 0.02) * np.where(second, 2.0, 1.0)
+    stream = np.arange(size) // 20
+    start_ns = np.arange(size)
+    units = Units(
+        stream=stream, start_ns=start_ns, end_ns=start_ns + 1, stall_ns=late.astype(np.int64),
+        part=np.zeros(size, dtype=np.int64), usual_ns=1,
+    )  # fmt: skip
+    beside = [
+        Beside(
+            work=Work(what="w", who=who, during=f"{who} was at work"), beside=there,
+            known=np.ones(size, dtype=np.bool_), cycle=np.arange(size) // 10,
+        )
+        for who, there in (("first", first), ("second", second))
+    ]  # fmt: skip
+    ratios, named = compare("voice", units, beside)
+    assert named == ("w:first", "w:second")
+    alone = risk_ratio(late, second, units.part, (stream, np.arange(size) // 10), 2)
+    assert isinstance(alone, RiskRatio)
+    assert alone.high < 1
+    told = ratios["w:second"]
+    assert isinstance(told, RiskRatio)
+    assert told.low > 1
+
+
+def _pairs(logs: np.typing.NDArray[np.float64], blocks: np.typing.NDArray[np.int64]) -> Paired:
+    rows = np.arange(len(logs))
+    own = SimpleNamespace(values={"rtf": np.exp(logs)}, blocks=blocks)
+    reference = SimpleNamespace(values={"rtf": np.ones(len(logs))})
+    return cast(Paired, SimpleNamespace(own=own, reference=reference, matched=(rows, rows)))
+
+
+def test_utterances_that_are_slow_together_are_not_as_many_witnesses() -> None:
+    rng, held = np.random.default_rng(11), 0
+    blocks = np.arange(48) // 8
+    for _ in range(200):
+        logs = 0.3 + rng.normal(0, 0.1, 6)[blocks] + rng.normal(0, 0.02, 48)
+        found = slower(_pairs(logs, blocks), 1.0)
+        assert isinstance(found, Slower)
+        held += found.low <= np.exp(0.3) <= found.high
+    assert held >= 180
+    alike = slower(_pairs(np.tile([0.2, 0.4], 24), blocks), 1.0)
+    assert isinstance(alike, Slower)
+    assert alike.low == pytest.approx(np.exp(0.3 - 2.012 * 0.1 / np.sqrt(47)), rel=1e-3)
