@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cotenant.scenario.schema import Tenant
+from cotenant.verdict.caveats import STAND_IN_SHARE
 
-# A stand-in is taken for its model within this share of the published time.
-TOLERANCE: Final = 0.15
 # What servers measure of themselves: `<work>_ms`, beside `published_<work>_ms`.
 _WORKS: Final = ("frame", "clip")
 
@@ -37,7 +36,7 @@ def _note(tenant: Tenant, told: Mapping[str, Any]) -> str | None:
     took = f"a {work} takes {_ms(took_ms)}, the published model {_ms(published_ms)}"
     if told.get("optimistic"):
         return f"optimistic stand-in: {took}"
-    if took_ms > (1 + TOLERANCE) * published_ms:
+    if took_ms > (1 + STAND_IN_SHARE) * published_ms:
         return f"pessimistic stand-in: {took}"
     return None
 

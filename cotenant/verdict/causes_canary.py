@@ -13,6 +13,7 @@ from cotenant.verdict.bootstrap import nearest_rank
 from cotenant.verdict.causes_time import Series
 from cotenant.verdict.columns import NULL, Floats, Ints
 from cotenant.verdict.facts import Facts
+from cotenant.verdict.observed import ON_HOST
 from cotenant.verdict.plan import Window, within
 
 # Measured on an H200 under time slicing: the longest wait grows by 2.0 to 2.4 ms for each busy process.
@@ -40,7 +41,7 @@ def canary_of(facts: Facts) -> Series:
     """Waits of the GPU canary, ns, each an instant."""
     rows = columns.table(facts.recording, "canary")
     at, latency = columns.ints(rows, "t"), columns.ints(rows, "latency")
-    kept = (at != NULL) & (latency != NULL) & ~np.isin(columns.texts(rows, "device"), ("cpu", "host"))
+    kept = (at != NULL) & (latency != NULL) & ~np.isin(columns.texts(rows, "device"), ON_HOST)
     order = np.argsort(at[kept], kind="stable")
     at, latency = at[kept][order], latency[kept][order]
     # A wait speaks of the time from when the kernel was handed over.

@@ -29,6 +29,8 @@ HOST_LAG_SHARE: Final = 0.05
 PREFIX_SHARE: Final = 0.01
 # A stand-in is taken for its model within this share of the published time.
 STAND_IN_SHARE: Final = 0.15
+# What a built-in voice and a built-in head measure of themselves.
+_WORKS: Final = ("frame", "clip")
 
 
 def caveat(kind: str, text: str, advice: str = "", **numbers: float | int | None) -> Caveat:
@@ -151,28 +153,54 @@ def _tenants(recording: Recording) -> Iterator[Caveat]:
     for name, told in tenants.items() if isinstance(tenants, dict) else ():
         if not isinstance(told, dict):
             continue
+        yield from _protocol(name, told.get("speech_protocol"))
         if told.get("weights") == "dummy":
             yield caveat(
                 "dummy-weights",
                 f"{name} has dummy weights: its speed is that of the shape, its answers mean nothing",
                 "load the real model before you trust what depends on its answers (how long they are)",
             )
-        frame_ms, published_ms = told.get("frame_ms"), told.get("published_frame_ms")
-        if not isinstance(frame_ms, int | float) or not isinstance(published_ms, int | float):
-            continue
-        took = f"a frame takes {frame_ms:.3g} ms, that of the published model {published_ms:.3g} ms"
-        numbers = {"frame_ms": float(frame_ms), "published_frame_ms": float(published_ms)}
-        if told.get("optimistic"):
-            yield caveat(
-                "stand-in-optimistic",
-                f"{name} is an optimistic stand-in: {took}; what passes here may fail with the real one",
-                "repeat the run with the real server (engine: attach or launch)",
-                **numbers,
-            )
-        elif frame_ms > (1 + STAND_IN_SHARE) * published_ms:
-            yield caveat(
-                "stand-in-pessimistic",
-                f"{name} is a pessimistic stand-in: {took}; what fails here may pass with the real one",
-                "repeat the run with the real server (engine: attach or launch)",
-                **numbers,
-            )
+        for work in _WORKS:
+            yield from _stand_in(name, told, work)
+
+
+def _stand_in(name: str, told: Mapping[str, Any], work: str) -> Iterator[Caveat]:
+    took_ms, published_ms = told.get(f"{work}_ms"), told.get(f"published_{work}_ms")
+    if not isinstance(took_ms, int | float) or not isinstance(published_ms, int | float):
+        return
+    took = f"a {work} takes {took_ms:.3g} ms, that of the published model {published_ms:.3g} ms"
+    numbers = {f"{work}_ms": float(took_ms), f"published_{work}_ms": float(published_ms)}
+    if told.get("optimistic"):
+        yield caveat(
+            "stand-in-optimistic",
+            f"{name} is an optimistic stand-in: {took}; what passes here may fail with the real one",
+            "repeat the run with the real server (engine: attach or launch)",
+            **numbers,
+        )
+    elif took_ms > (1 + STAND_IN_SHARE) * published_ms:
+        yield caveat(
+            "stand-in-pessimistic",
+            f"{name} is a pessimistic stand-in: {took}; what fails here may pass with the real one",
+            "repeat the run with the real server (engine: attach or launch)",
+            **numbers,
+        )
+
+
+def _protocol(name: str, told: Any) -> Iterator[Caveat]:
+    """A speech protocol that never met its server, and a server that does not stream."""
+    if not isinstance(told, dict):
+        return
+    if told.get("experimental"):
+        yield caveat(
+            "experimental-protocol",
+            f"{name} is spoken to as {told.get('title')} ({told.get('name')}), which was never tried against "
+            f"that server: {told.get('how_tested')}",
+            "listen to some of what was recorded (cotenant listen), and see that its length is right",
+        )
+    if told.get("whole"):
+        yield caveat(
+            "whole-answers",
+            f"{name} ({told.get('title')}) answers when all is spoken: its TTFA grows with the length of the "
+            "text, and nothing can stutter after it",
+            "a server that streams starts earlier",
+        )

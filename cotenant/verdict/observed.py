@@ -20,7 +20,8 @@ CANARY: Final = "gpu-canary"
 _SWITCH: Final = {GPU: "gpu", CANARY: "canary"}
 # Always there, so that a reader of the summary need not look for it.
 _ALWAYS: Final = "sm_percent"
-_ON_HOST: Final = ("cpu", "host")
+# The devices of a canary that is not on a GPU.
+ON_HOST: Final = ("cpu", "host")
 
 
 def gpu_part(recording: Recording, windows: tuple[Window, ...], plan: Plan) -> Part:
@@ -34,7 +35,7 @@ def gpu_part(recording: Recording, windows: tuple[Window, ...], plan: Plan) -> P
         near |= (start < window.end_ns) & (end > window.start_ns) & (start != NULL)
     rows = rows.filter(pa.array(near))
     metric, status, gpus = (columns.texts(rows, name) for name in ("metric", "status", "gpu"))
-    value, overlap = columns.floats(rows, "value"), _overlap(start[near], end[near], windows)
+    value, overlap = columns.floats(rows, "value"), overlap_ns(start[near], end[near], windows)
     wanted = length_ns(windows) * max(1, len(set(gpus)))
     for name in sorted({_ALWAYS, *metric}):
         mine = metric == name
@@ -96,7 +97,7 @@ def seconds_of_run(recording: Recording, t_ns: int) -> float | None:
 
 def _canary(recording: Recording, windows: tuple[Window, ...], *, host: bool) -> Ints:
     rows = columns.table(recording, "canary")
-    on_host: Bools = np.isin(columns.texts(rows, "device"), _ON_HOST)
+    on_host: Bools = np.isin(columns.texts(rows, "device"), ON_HOST)
     latency = columns.ints(rows, "latency")
     kept = within(columns.ints(rows, "t"), windows) & (latency != NULL) & (on_host == host)
     return np.asarray(latency[kept], dtype=np.int64)
@@ -110,7 +111,8 @@ def _sleep_lags(recording: Recording, windows: tuple[Window, ...]) -> Ints:
     return np.asarray(value[kept], dtype=np.int64)
 
 
-def _overlap(start: Ints, end: Ints, windows: tuple[Window, ...]) -> Ints:
+def overlap_ns(start: Ints, end: Ints, windows: tuple[Window, ...]) -> Ints:
+    """How many ns of the windows each span [start, end) covers."""
     total = np.zeros(len(start), dtype=np.int64)
     for window in windows:
         total += np.maximum(0, np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns))

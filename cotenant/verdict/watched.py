@@ -10,10 +10,8 @@ from cotenant.records import Recording
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Floats, Ints
-from cotenant.verdict.observed import seconds_of_run
+from cotenant.verdict.observed import ON_HOST, overlap_ns, seconds_of_run
 from cotenant.verdict.plan import Window, within
-
-_ON_HOST = ("cpu", "host")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ def known_until_s(recording: Recording, metrics: Sequence[str], windows: tuple[W
 def canary_coverage(recording: Recording, windows: tuple[Window, ...]) -> float | None:
     """The share of the windows' whole seconds in which the GPU canary ran; None where it never did."""
     rows = columns.table(recording, "canary")
-    there = (columns.ints(rows, "latency") != NULL) & ~np.isin(columns.texts(rows, "device"), _ON_HOST)
+    there = (columns.ints(rows, "latency") != NULL) & ~np.isin(columns.texts(rows, "device"), ON_HOST)
     times = columns.ints(rows, "t")[there]
     if not len(times):
         return None
@@ -99,9 +97,7 @@ def _overlapping(recording: Recording, metric: str, windows: tuple[Window, ...])
     """How many ns of the windows each value of a metric stands for, and the values."""
     rows = _good(recording, metric)
     start, end = columns.ints(rows, "t0"), columns.ints(rows, "t1")
-    overlap = np.zeros(len(start), dtype=np.int64)
-    for window in windows:
-        overlap += np.maximum(0, np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns))
+    overlap = overlap_ns(start, end, windows)
     kept = (overlap > 0) & (start != NULL)
     return overlap[kept], columns.floats(rows, "value")[kept]
 

@@ -9,6 +9,7 @@ from cotenant.report.page.series import line
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
+from cotenant.verdict.observed import ON_HOST
 
 _MIB: Final = 1 << 20
 # What a metric's name says -> (group, unit, what one unit is in those of the table).
@@ -45,7 +46,7 @@ def _canary(base: Base) -> list[dict[str, Any]]:
     found = []
     for device in sorted(set(devices)):
         mine = (devices == device) & (times != NULL)
-        host = device in ("cpu", "host")
+        host = device in ON_HOST
         value = np.where(latency[mine] == NULL, np.nan, latency[mine] / NS_PER_MS)
         found.append(
             line(
