@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
+from cotenant.report.lanes import lanes
 from cotenant.report.listening import Voice, every_voice
 from cotenant.report.trace_counters import add_counters
-from cotenant.report.trace_events import TraceEvents, lanes
+from cotenant.report.trace_events import TraceEvents
 from cotenant.report.trace_playback import Flows, add_playback
 from cotenant.units import ms_from_ns
 from cotenant.verdict import columns

@@ -7,7 +7,7 @@ Times are written in microseconds with three decimals, so no nanosecond is lost.
 import gzip
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -109,19 +109,6 @@ class TraceEvents:
     def _add(self, t_ns: int, **event: Any) -> None:
         self._times.append(t_ns)
         self._events.append(_json(_written(event)))
-
-
-def lanes(spans: Iterable[tuple[int, int]]) -> list[int]:
-    """For spans sorted by their start: the first track on which each overlaps none before it."""
-    ends: list[int] = []
-    found = []
-    for start, end in spans:
-        lane = next((number for number, busy in enumerate(ends) if busy <= start), len(ends))
-        if lane == len(ends):
-            ends.append(0)
-        ends[lane] = max(end, start)
-        found.append(lane)
-    return found
 
 
 def microseconds(value_ns: int) -> float:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from cotenant.playback.player import Playback, wall_of
+from cotenant.report.lanes import lanes
 from cotenant.report.listening import Voice
-from cotenant.report.trace_events import TraceEvents, lanes
+from cotenant.report.trace_events import TraceEvents
 from cotenant.units import ms_from_ns
 from cotenant.verdict.columns import NULL
 

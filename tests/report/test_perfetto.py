@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
+from cotenant.report.lanes import lanes
 from cotenant.report.listening import every_voice
 from cotenant.report.perfetto import CHUNKS_THAT_OVERLAP_A_PREFILL, trace
 from cotenant.report.trace_counters import CANARY_POINTS
-from cotenant.report.trace_events import TraceEvents, lanes, microseconds
+from cotenant.report.trace_events import TraceEvents, microseconds
 from tests.verdict.recordings import LISTENERS, MS, Builder, S, good_run
 
 Event = dict[str, Any]

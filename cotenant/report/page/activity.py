@@ -1,12 +1,12 @@
 """Who was at work when: spans of every request, and what ran beside an utterance."""
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cotenant.report.lanes import lanes
 from cotenant.report.page.base import Base, is_warm, ms, rows
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
@@ -124,19 +124,7 @@ def _ordered(load: str, kind: str, start: Ints, end: Ints, stream: Ints, label: 
 
 
 def _lanes(start: Ints, end: Ints) -> Ints:
-    """The lowest lane that is free when each span begins."""
-    free: list[int] = []
-    busy: list[tuple[int, int]] = []
-    lanes, count = np.zeros(len(start), dtype=np.int64), 0
-    for at, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        while busy and busy[0][0] <= begin:
-            heapq.heappush(free, heapq.heappop(busy)[1])
-        if not free:
-            heapq.heappush(free, count)
-            count += 1
-        lanes[at] = heapq.heappop(free)
-        heapq.heappush(busy, (finish, int(lanes[at])))
-    return lanes
+    return np.array(lanes(zip(start.tolist(), end.tolist(), strict=True)), dtype=np.int64)
 
 
 def joined(base: Base, activity: Activity, most: int) -> tuple[list[dict[str, Any]], str | None]:
