@@ -1,11 +1,15 @@
-"""Files that a flag asks for: written whole, and the job's summary of a pipeline added to."""
+"""Files that a flag asks for: put in their place whole, and the job's summary of a pipeline added to."""
 
+import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from cotenant.errors import UserError
 
-STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 def write_text(flag: str, path: Path, text: str) -> None:
@@ -19,13 +23,28 @@ def write_markdown(flag: str, path: Path, text: str) -> None:
     _write(flag, path, text, mode)
 
 
-def write_bytes(flag: str, path: Path, data: bytes) -> None:
-    """Writes `data` to the file that `flag` named. Raises UserError where that cannot be."""
-    try:
-        path.write_bytes(data)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{flag}: cannot write {path}: {reason}") from None
+def write_whole(flag: str, path: Path, data: bytes) -> None:
+    """Puts a file in its place in one step; what was there stays until then. Raises UserError.
+
+    A link stays one, and what is no file (/dev/stdout, a pipe) is written to.
+    """
+    with _told(flag, path):
+        if path.is_dir():
+            raise UserError(f"{flag}: cannot write {path}: it is a directory")
+        place = path.resolve()
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:100]}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(place)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
 
 
 def _is_step_summary(path: Path) -> bool:
@@ -36,9 +55,21 @@ def _is_step_summary(path: Path) -> bool:
 
 
 def _write(flag: str, path: Path, text: str, mode: str) -> None:
+    with _told(flag, path), path.open(mode, encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def _told(flag: str, path: Path) -> Iterator[None]:
+    """What the disk refuses, as a UserError."""
     try:
-        with path.open(mode, encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        yield
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"{flag}: cannot write {path}: {reason}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -74,7 +74,7 @@ def listen(options: ListenOptions) -> int:
     heard, name = _find(recording, options)
     output.tell(f"{name}: {_described(heard)}")
     if options.wav is not None:
-        files.write_bytes("--wav", options.wav, wav_bytes(heard.samples, heard.rate_hz))
+        files.write_whole("--wav", options.wav, wav_bytes(heard.samples, heard.rate_hz))
         output.tell(f"written: {options.wav}")
         return 0
     device = _sound_device()

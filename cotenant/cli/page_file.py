@@ -1,13 +1,10 @@
 """report.html: a recorded run made into the page, and written whole or not at all."""
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cotenant.errors import UserError
+from cotenant.cli.files import write_whole
 
 if TYPE_CHECKING:
     from cotenant.records import Recording
@@ -103,32 +100,6 @@ def read_template(name: str) -> "Template":
         files=files,
         plotly=script.read_text(encoding="utf-8"),
     )
-
-
-def write_whole(flag: str, path: Path, data: bytes) -> None:
-    """Puts a file in its place in one step; what was there stays until then. Raises UserError."""
-    try:
-        if path.is_dir():
-            raise UserError(f"{flag}: cannot write {path}: it is a directory")
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{flag}: cannot write {path}: {reason}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _sounds(run_dir: Path, recording: "Recording", base: "Base") -> dict[int, tuple[str | None, str]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cotenant.cli.page_file import write_whole
+from cotenant.cli.files import write_whole
 from cotenant.errors import UserError
 
 if TYPE_CHECKING:
