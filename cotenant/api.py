@@ -6,11 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow.compute as pc
+
 from cotenant.errors import ExitCode, UserError
+from cotenant.playback.options import PlayerOptions
 from cotenant.records import TABLES, Recording
 from cotenant.run_dir.reader import read, read_audio
 from cotenant.scenario.load import read_gates
+from cotenant.verdict.judging import player_options
 from cotenant.verdict.options import JudgeOptions, read_options
+from cotenant.verdict.plan import read_plan
 from cotenant.verdict.summary import exit_code, judge
 from cotenant.verdict.typed import Stage, Summary, summary_of
 
@@ -48,6 +53,11 @@ class Run:
         """manifest.json."""
         return self.recording.manifest
 
+    @property
+    def player(self) -> PlayerOptions:
+        """The player that this run is judged by."""
+        return player_options(read_plan(self.recording), self.options)
+
     def table(self, name: str) -> "pd.DataFrame":
         """A table as recorded (see `cotenant.records.TABLES`): times in ns of the monotonic clock, missing
         integers as pandas' NA. Raises UserError for a name that is no table."""
@@ -69,24 +79,18 @@ class Run:
         import numpy as np
 
         from cotenant.playback.energy import in_speech
-        from cotenant.playback.player import play
-        from cotenant.verdict.judging import player_options
-        from cotenant.verdict.plan import read_plan
+        from cotenant.report.listening import playback_of
+        from cotenant.verdict import columns
 
         tables = self.recording.tables
         row = next((row for row in tables["streams"].to_pylist() if row["stream"] == stream), None)
-        if row is None or row["kind"] != "voices" or row["done"] is None:
+        if row is None or row["kind"] != "voices":
             raise UserError(f"there is no voice {stream} in this run; run.table('streams') lists them")
-        chunks = tables["chunks"].to_pandas()
-        mine = chunks[chunks["stream"] == stream]
-        whole = row["end"] == "eos"
-        heard = play(
-            mine["arrival"].to_numpy(),
-            mine["media"].to_numpy(),
-            player_options(read_plan(self.recording), self.options),
-            done_ns=row["done"] if whole else None,
-            give_up_ns=None if whole else row["done"],
-        )
+        chunks = tables["chunks"]
+        mine = chunks.filter(pc.equal(chunks["stream"], stream))
+        heard = playback_of(row, columns.ints(mine, "arrival"), columns.ints(mine, "media"), self.player)
+        if heard is None:
+            return ()
         audio = read_audio(self.path, self.recording, stream) if row["sample_format"] == "s16" else None
         samples = None if audio is None else np.frombuffer(audio, dtype="<i2")
         return tuple(
