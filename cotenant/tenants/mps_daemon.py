@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 
