@@ -50,6 +50,7 @@ class Http1Client:
         self._chunked = False
         self._head_seen = False
         self._ended = False
+        self._received_bytes = 0
 
     def request(self, method: str, host: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
         """The whole request. Raises h11.LocalProtocolError for a header that is none: the caller's fault."""
@@ -71,7 +72,8 @@ class Http1Client:
         """The events of one read; an empty one is the peer's close.
 
         The last event may be a ServiceError: `truncated` for a body cut by the close, `protocol` for no HTTP
-        and for no answer at all. Nothing comes after it or after End.
+        and for no answer at all, `offset` the first byte of the read in which it went wrong. Nothing comes
+        after it or after End.
         """
         events: list[Event] = []
         if self._ended:
@@ -88,7 +90,9 @@ class Http1Client:
         except h11.RemoteProtocolError as error:
             self._ended = True
             cut = self._head_seen and not data
-            events.append(ServiceError("truncated" if cut else "protocol", str(error)))
+            kind = "truncated" if cut else "protocol"
+            events.append(ServiceError(kind, str(error), offset=self._received_bytes))
+        self._received_bytes += len(data)
         return events
 
     def _translate(self, event: object) -> list[Event]:

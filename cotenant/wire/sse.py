@@ -8,7 +8,9 @@ from cotenant.errors import ServiceError
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
-_LINE_LIMIT_BYTES: Final = 64 << 20
+# Of one line, and of the lines of one event together.
+_LIMIT_BYTES: Final = 64 << 20
+_LINE_COST_BYTES: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +32,10 @@ class SseDecoder:
         self._first_line = True
         self._name = b""
         self._data: list[bytes] = []
+        self._data_bytes = 0
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """The events that are complete with `data`. Raises ServiceError("protocol") for an endless line."""
+        """The events that are complete with `data`. Raises ServiceError("protocol") for an endless one."""
         events: list[SseEvent] = []
         if self._skip_newline and data:
             # The second half of a line end that was cut between CR and LF.
@@ -51,8 +54,8 @@ class SseDecoder:
                 events.append(event)
         del buffer[:start]
         self._scanned = len(buffer)
-        if self._scanned > _LINE_LIMIT_BYTES:
-            raise ServiceError("protocol", "an event line of more than 64 MiB")
+        if self._scanned + self._data_bytes > _LIMIT_BYTES:
+            raise ServiceError("protocol", "an event of more than 64 MiB")
         return events
 
     def _line(self, line: bytes, after_bytes: int) -> SseEvent | None:
@@ -61,7 +64,7 @@ class SseDecoder:
             line = line.removeprefix(_BOM)
         if not line:
             name, data = self._name, self._data
-            self._name, self._data = b"", []
+            self._name, self._data, self._data_bytes = b"", [], 0
             if not data:
                 return None
             return SseEvent(
@@ -73,6 +76,8 @@ class SseDecoder:
         value = value[1:] if value[:1] == b" " else value
         if field == b"data":
             self._data.append(value)
+            # An empty line costs memory too.
+            self._data_bytes += len(value) + _LINE_COST_BYTES
         elif field == b"event":
             self._name = value
         return None
