@@ -15,17 +15,17 @@ LAST_TOKEN_ID: Final = 4000  # exclusive
 # Short English words, most of which are one token with the blank before them.
 _WORDS_TEXT: Final = """
 the and for you are not with this but from they will what when your one all out can had her was his
-how who did get has him its may new now old see two way day use man she boy say each tell set three
-air well such here take why help put year turn read hand high help home kind life line long look
-love make more most move much must name near need next once only open over part play same seem show
-side some soon stop sure talk than that them then time told too town tree true walk want warm wash
-wind wish word work back ball base bear been best bird blue boat body book both call came care city
-cold come cook cost dark deep door down draw drop easy even ever face fact fall farm fast feel feet
-felt find fire fish five food foot form four free full game gave girl give glad goes gold gone good
-grew half hard hear heat held hill hold hope hour idea just keep knew know land last late lead left
-less list live lost main many mark mean meet mile milk mind moon move note noun page pair past path
-pick poor pull race rain rest rich ride ring rise road rock roll room rule safe sail salt sand save
-seat seed self sell send ship shop size skin slow snow song step sun
+how who did get has him its may new now old see two way day use man she boy say each tell set air
+well such here take why help put year turn read hand high home kind life line long look love make
+more most move much must name near need next once only open over part play same seem show side some
+soon stop sure talk than that them then time told too town tree true walk want warm wash wind wish
+word work back ball base bear been best bird blue boat body book both call came care city cold come
+cook cost dark deep door down draw drop easy even ever face fact fall farm fast feel feet felt find
+fire fish five food foot form four free full game gave girl give glad goes gold gone good grew half
+hard hear heat held hill hold hope hour idea just keep knew know land last late lead left less list
+live lost main many mark mean meet mile milk mind moon note noun page pair past path pick poor pull
+race rain rest rich ride ring rise road rock roll room rule safe sail salt sand save seat seed self
+sell send ship shop size skin slow snow song step sun
 """
 WORDS: Final = tuple(_WORDS_TEXT.split())
 

@@ -47,6 +47,7 @@ def run_caveats(recording: Recording, plan: Plan, a_a: Mapping[str, float | None
         *_baselines_differ(a_a),
         *_observers(recording, plan),
         *_tenants(recording),
+        *_insecure(plan),
     ]
 
 
@@ -154,6 +155,7 @@ def _tenants(recording: Recording) -> Iterator[Caveat]:
         if not isinstance(told, dict):
             continue
         yield from _protocol(name, told.get("speech_protocol"))
+        yield from _request(name, told.get("request"))
         if told.get("weights") == "dummy":
             yield caveat(
                 "dummy-weights",
@@ -162,6 +164,36 @@ def _tenants(recording: Recording) -> Iterator[Caveat]:
             )
         for work in _WORKS:
             yield from _stand_in(name, told, work)
+
+
+def _insecure(plan: Plan) -> Iterator[Caveat]:
+    names = ", ".join(sorted(name for name, tenant in plan.scenario.tenants.items() if tenant.insecure))
+    if names:
+        yield caveat(
+            "insecure",
+            f"INSECURE: the certificate of {names} was not checked; who is on the way could read keys, "
+            "prompts and audio, or answer instead",
+            "remove insecure: true, and name whom to trust in ca_file",
+        )
+
+
+def _request(name: str, told: Any) -> Iterator[Caveat]:
+    """An LLM server that does not take what makes its work exactly as large as asked."""
+    if not isinstance(told, dict):
+        return
+    without = told.get("without")
+    if isinstance(without, list) and "ignore_eos" in without:
+        yield caveat(
+            "no-ignore-eos",
+            f"{name} takes no ignore_eos: its answers ended where the model ended them, not at `output`",
+            "compare tokens a second, not requests",
+        )
+    if told.get("prompt") == "text" and told.get("usage") == "none":
+        yield caveat(
+            "unknown-prompts",
+            f"{name} takes text alone and counts no tokens: a prompt has a word for each token asked for",
+            "switch the server's usage in streams on (stream_options)",
+        )
 
 
 def _stand_in(name: str, told: Mapping[str, Any], work: str) -> Iterator[Caveat]:

@@ -177,3 +177,21 @@ def test_the_typed_summary_has_them_with_their_numbers() -> None:
     found = summary.stage("crowd").caveats[0]
     assert (found.kind, found.numbers) == ("preemptions", {"preemptions": 2})
     assert found.advice
+
+
+def test_what_an_llm_server_does_not_take() -> None:
+    text = {"protocol": "chat", "prompt": "text", "usage": "none", "limit": "max_tokens"}
+    usual = {"protocol": "completions", "prompt": "ids", "usage": "running", "without": []}
+    tenants = {"llm": {"request": {**text, "without": ["ignore_eos"]}}, "other": {"request": usual}}
+    summary = _summary(good_run(), tenants=tenants)
+    assert _kinds(summary) == ["no-ignore-eos", "unknown-prompts"]
+    assert all("llm takes" in caveat["text"] for caveat in summary["caveats"])
+
+
+def test_insecure_is_said() -> None:
+    builder = good_run()
+    builder.scenario["tenants"]["tts"] |= {"engine": "attach", "url": "https://x:1", "insecure": True}
+    (found,) = _summary(builder)["caveats"]
+    assert found["kind"] == "insecure"
+    assert found["text"].startswith("INSECURE: the certificate of tts")
+    assert "ca_file" in found["advice"]
