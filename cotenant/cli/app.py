@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cotenant import __version__
-from cotenant.cli import compare, gate, list_, listen, report, run, serve, simulate
+from cotenant.cli import compare, doctor, gate, list_, listen, report, run, serve, simulate
 from cotenant.cli.guard import guard
 
 COMMANDS: dict[str, Callable[..., int]] = {
@@ -19,6 +19,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "serve": serve.command,
     "list": list_.command,
     "listen": listen.command,
+    "doctor": doctor.command,
 }
 
 

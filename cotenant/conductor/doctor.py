@@ -1,0 +1,94 @@
+"""`cotenant doctor` without its words: everything about the machine that a scenario's run depends on."""
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from cotenant import __version__
+from cotenant.conductor import gpu_probe, host_probe, service_probe, sharing
+from cotenant.conductor.plan import used_tenants
+from cotenant.conductor.preflight import Device, find_device, find_machine
+from cotenant.errors import CotenantError
+from cotenant.observers.gpu_device import find_device as find_gpu
+from cotenant.observers.gpu_device import read_machine
+from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
+from cotenant.report.doctor.facts import MachineFacts, Trouble
+from cotenant.scenario.auto import resolve
+from cotenant.scenario.load import load
+from cotenant.scenario.memory import fit
+from cotenant.scenario.schema import Scenario
+from cotenant.verdict.written_gates import check_gates
+
+
+def look(name_or_path: str, overrides: Sequence[str], out: Path) -> MachineFacts:
+    """Looks at the machine for a scenario; nothing of it is started. Raises UserError for a bad scenario."""
+    scenario = load(name_or_path, tuple(overrides))
+    device, device_trouble = _device(scenario)
+    gpu_missing = None if device.kind == "gpu" else _why_no_gpu(device)
+    resolved = resolve(scenario, device.kind, machine=find_machine(device))
+    check_gates(resolved, device.kind)
+    used = {name: resolved.tenants[name] for name in used_tenants(resolved)}
+    sharing_trouble, sharing_notes = _sharing(resolved, device)
+    memory = None
+    if device.kind == "gpu":
+        memory = fit(
+            resolved,
+            used,
+            service_probe.models(used),
+            total_bytes=device.gpu_total_bytes,
+            free_bytes=device.gpu_free_bytes,
+        )
+    return MachineFacts(
+        scenario=resolved.name,
+        device_kind=device.kind,
+        device_trouble=device_trouble,
+        gpu_missing=gpu_missing,
+        gpu=gpu_probe.look(device) if device.kind == "gpu" else None,
+        fit=memory,
+        host=host_probe.look(out, resolved if device.kind == "cpu" else None),
+        sound=host_probe.sound(),
+        programs=service_probe.programs(resolved, used, device.kind),
+        services=service_probe.look(used),
+        sharing=resolved.sharing,
+        sharing_trouble=sharing_trouble,
+        sharing_notes=sharing_notes,
+        versions={
+            "cotenant": __version__,
+            "python": platform.python_version(),
+            "kernel": f"{platform.system()} {platform.release()}",
+        },
+    )
+
+
+def _device(scenario: Scenario) -> tuple[Device, Trouble | None]:
+    """The device of a run, or the CPU and why the one that the scenario names cannot be had."""
+    try:
+        return find_device(scenario.device), None
+    except CotenantError as error:
+        return find_device("cpu"), Trouble(text=str(error))
+
+
+def _why_no_gpu(device: Device) -> Trouble | None:
+    """Why NVML shows none; of one that is there, why it is not used."""
+    if device.note is not None:
+        return Trouble(text=device.note)
+    nvml = open_nvml()
+    if isinstance(nvml, NvmlTrouble):
+        return Trouble(text=nvml.message, advice=nvml.advice)
+    try:
+        found = find_gpu(nvml, "cuda:0", os.environ, read_machine())
+    finally:
+        nvml.close()
+    if isinstance(found, NvmlTrouble):
+        return Trouble(text=found.message, advice=found.advice)
+    return Trouble(text=f"{found.name} is here, and the scenario asks for the CPU")
+
+
+def _sharing(scenario: Scenario, device: Device) -> tuple[Trouble | None, tuple[Trouble, ...]]:
+    try:
+        notes = sharing.check(scenario, device, os.environ)
+    except CotenantError as error:
+        return Trouble(text=str(error)), ()
+    told = [*sharing.device_notes(scenario, device), *notes] if device.kind == "gpu" else notes
+    return None, tuple(Trouble(text=note["text"], advice=note["advice"]) for note in told)
