@@ -17,8 +17,10 @@ def context(ca_file: str | None = None, *, insecure: bool = False) -> ssl.SSLCon
         made = ssl.create_default_context()
         if ca_file is not None:
             made.load_verify_locations(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        reason = error.strerror or "it has no certificate in PEM form"
+    except OSError as error:
+        # An SSLError is an OSError whose text is OpenSSL's.
+        missing = not isinstance(error, ssl.SSLError) and error.strerror
+        reason = missing or "it has no certificate in PEM form"
         raise UserError(
             f"ca_file {ca_file}: {reason}; name a PEM file that has the certificate of the server's authority"
         ) from None

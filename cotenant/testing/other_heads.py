@@ -68,7 +68,8 @@ class OtherHeads:
         self.audio_bytes.append(audio)
         self.frames.append(frames)
         if self.says_done:
-            await socket.send_str(json.dumps({"type": "idle"}))
+            with contextlib.suppress(ConnectionResetError):
+                await socket.send_str(json.dumps({"type": "idle"}))
             async for _ in socket:
                 pass
         await socket.close()

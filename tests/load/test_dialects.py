@@ -1,5 +1,6 @@
 """What an LLM tenant is found to accept before anything is measured, by servers that refuse this and that."""
 
+import asyncio
 import contextlib
 import json
 import time
@@ -21,12 +22,14 @@ from tests.load.rig import SSE_HEADERS, KeptRows, completions, desk_for, new_sta
 class Picky:
     """An OpenAI-compatible server that refuses the fields in `refuses`, and ids where it takes only text.
 
-    `paths`: where it answers. Two tokens a word; three more in a chat.
+    `paths`: where it answers; `gap_s` before each token. Two tokens a word; three more in a chat.
     """
 
-    def __init__(self, *paths: str, refuses: tuple[str, ...] = (), ids: bool = False) -> None:
+    def __init__(
+        self, *paths: str, refuses: tuple[str, ...] = (), ids: bool = False, gap_s: float = 0
+    ) -> None:
         self.paths = paths or ("/v1/completions",)
-        self.refuses, self.ids = refuses, ids
+        self.refuses, self.ids, self.gap_s = refuses, ids, gap_s
         self.bodies: list[dict[str, Any]] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -46,6 +49,7 @@ class Picky:
         response = web.StreamResponse(headers=SSE_HEADERS)
         await response.prepare(request)
         for number in range(4):
+            await asyncio.sleep(self.gap_s)
             choice: dict[str, Any] = {"delta": {"content": "a"}} if chat else {"text": "a"}
             await response.write(
                 event({"choices": [{**choice, "finish_reason": "length" if number == 3 else None}]})

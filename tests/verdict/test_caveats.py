@@ -190,7 +190,8 @@ def test_what_an_llm_server_does_not_take() -> None:
 
 def test_insecure_is_said() -> None:
     builder = good_run()
-    builder.scenario["tenants"]["tts"] |= {"engine": "attach", "url": "https://x:1", "insecure": True}
+    url = {"engine": "attach", "url": "https://x:1", "insecure": True}
+    builder.scenario["tenants"]["tts"] = {"kind": "speech", **url}
     (found,) = _summary(builder)["caveats"]
     assert found["kind"] == "insecure"
     assert found["text"].startswith("INSECURE: the certificate of tts")
