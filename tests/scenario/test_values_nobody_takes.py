@@ -70,7 +70,10 @@ def test_what_auto_chooses_fits(name: str, device_kind: DeviceKind) -> None:
     for item in scenario.load.values():
         if isinstance(item, Completions):
             assert isinstance(item.prompt, int)
-            assert item.prompt + item.output <= CONTEXT_TOKENS[scenario.tenants[item.tenant].shape]
+            tenant = scenario.tenants[item.tenant]
+            limit = tenant.vllm.max_model_len if tenant.vllm else CONTEXT_TOKENS[tenant.shape]
+            assert limit is not None
+            assert item.prompt + item.output <= limit
 
 
 def test_what_auto_chooses_does_not_fit_a_smaller_shape() -> None:
