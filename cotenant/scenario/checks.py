@@ -12,6 +12,7 @@ from typing import Any, Final
 from cotenant.scenario.builtin_checks import builtin_checks
 from cotenant.scenario.protocol_checks import NOT_YET, protocol_checks
 from cotenant.scenario.schema import CONTEXT_TOKENS, GATE_PROFILES, PROTOCOLS, SHAPES
+from cotenant.scenario.serve_checks import serve_checks
 from cotenant.scenario.sharing import run_checks, tenant_checks
 from cotenant.scenario.values import AUTO, limit
 from cotenant.scenario.vllm import prompt_checks, tokens, vllm_checks
@@ -99,6 +100,7 @@ def _tenant(tenant: Mapping[str, Any], sharing: object) -> Iterator[Found]:
         yield ("packets",), f"packets are for kind: speech, and this is {kind}; remove it"
     yield from vllm_checks(tenant)
     yield from builtin_checks(tenant)
+    yield from serve_checks(tenant)
     yield from protocol_checks(tenant)
     yield from _tenant_words(tenant, kind)
 
