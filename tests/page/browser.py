@@ -43,15 +43,25 @@ class Page:
 
     def __init__(self, write_fd: int, read_fd: int) -> None:
         self._write_fd, self._read_fd = write_fd, read_fd
-        self._left, self._next, self._session = b"", 0, ""
+        self._left, self._next, self._session, self._context = b"", 0, "", ""
         self.complaints: list[str] = []
         self.asked: list[str] = []
 
     def attach(self) -> None:
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        """A new tab that knows nothing of those before: no storage, no complaints."""
+        self.complaints, self.asked = [], []
+        self._context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=self._context)[
+            "targetId"
+        ]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+
+    def detach(self) -> None:
+        """Closes the tab."""
+        self._session = ""
+        self.call("Target.disposeBrowserContext", browserContextId=self._context)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """A command of the DevTools protocol; returns its result. Raises PageError where it is refused."""
@@ -77,7 +87,8 @@ class Page:
             self._left += part
         line, self._left = self._left.split(b"\0", 1)
         message: dict[str, Any] = json.loads(line)
-        self._note(message.get("method", ""), message.get("params", {}))
+        if message.get("sessionId") == self._session:
+            self._note(message.get("method", ""), message.get("params", {}))
         return message
 
     def _note(self, method: str, params: dict[str, Any]) -> None:
@@ -96,6 +107,12 @@ class Page:
         if "exceptionDetails" in told:
             raise PageError(json.dumps(told["exceptionDetails"])[:2000])
         return told["result"].get("value")
+
+    def cpu_ms(self) -> float:
+        """CPU time that the page's main thread has spent on its tasks: a busy machine adds nothing to it."""
+        self.call("Performance.enable", timeDomain="threadTicks")
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return 1000 * float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
     def open(self, path: Path, fragment: str = "") -> None:
         """Loads a file and waits until its data is shown."""
@@ -170,7 +187,7 @@ class Page:
 
 @contextmanager
 def browser() -> Iterator[Page]:
-    """A Chromium with one tab and a profile of its own; both are gone at the end."""
+    """A Chromium with a profile of its own, and no tab yet; both are gone at the end."""
     path = chromium()
     if path is None:
         raise PageError("no Chromium: apt-get install chromium")
@@ -187,9 +204,7 @@ def browser() -> Iterator[Page]:
         os.close(their_read)
         os.close(their_write)
         try:
-            page = Page(my_write, my_read)
-            page.attach()
-            yield page
+            yield Page(my_write, my_read)
         finally:
             os.close(my_write)  # the end of the pipe tells the browser to end
             with suppress(subprocess.TimeoutExpired):

@@ -10,18 +10,33 @@ from tests.page.runs import page_of, write_run
 from tests.verdict.recordings import good_run
 
 
-@pytest.fixture
-def tab() -> Iterator[Page]:
-    """A tab that must not complain and must not ask for anything outside its file."""
+@pytest.fixture(autouse=True)
+def _no_child_left() -> None:
+    """Nothing is started here but the browser, whose processes come and go until the last test."""
+
+
+@pytest.fixture(scope="session")
+def chrome() -> Iterator[Page]:
+    """One browser for all tests: starting one takes longer than most of them."""
     if chromium() is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     with browser() as page:
-        page.look()
         yield page
-        page.evaluate("1")  # reads what the browser still had to say
-        assert page.complaints == []
-        outside = [url for url in page.asked if not url.startswith(("file:", "data:", "about:", "blob:"))]
+
+
+@pytest.fixture
+def tab(chrome: Page) -> Iterator[Page]:
+    """A tab of its own that must not complain and must not ask for anything outside its file."""
+    chrome.attach()
+    try:
+        chrome.look()
+        yield chrome
+        chrome.evaluate("1")  # reads what the browser still had to say
+        assert chrome.complaints == []
+        outside = [url for url in chrome.asked if not url.startswith(("file:", "data:", "about:", "blob:"))]
         assert outside == []
+    finally:
+        chrome.detach()
 
 
 @pytest.fixture(scope="session")
