@@ -9,7 +9,7 @@ from cotenant import __version__
 from cotenant.conductor import gpu_probe, host_probe, service_probe, sharing
 from cotenant.conductor.plan import used_tenants
 from cotenant.conductor.preflight import Device, find_device, find_machine
-from cotenant.errors import CotenantError
+from cotenant.errors import CotenantError, UserError
 from cotenant.observers.gpu_device import find_device as find_gpu
 from cotenant.observers.gpu_device import read_machine
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
@@ -26,7 +26,7 @@ def look(name_or_path: str, overrides: Sequence[str], out: Path) -> MachineFacts
     scenario = load(name_or_path, tuple(overrides))
     device, device_trouble = _device(scenario)
     gpu_missing = None if device.kind == "gpu" else _why_no_gpu(device)
-    resolved = resolve(scenario, device.kind, machine=find_machine(device))
+    resolved, misfit = _resolve(scenario, device)
     check_gates(resolved, device.kind)
     used = {name: resolved.tenants[name] for name in used_tenants(resolved)}
     sharing_trouble, sharing_notes = _sharing(resolved, device)
@@ -42,7 +42,7 @@ def look(name_or_path: str, overrides: Sequence[str], out: Path) -> MachineFacts
     return MachineFacts(
         scenario=resolved.name,
         device_kind=device.kind,
-        device_trouble=device_trouble,
+        device_trouble=device_trouble or misfit,
         gpu_missing=gpu_missing,
         gpu=gpu_probe.look(device) if device.kind == "gpu" else None,
         fit=memory,
@@ -67,6 +67,19 @@ def _device(scenario: Scenario) -> tuple[Device, Trouble | None]:
         return find_device(scenario.device), None
     except CotenantError as error:
         return find_device("cpu"), Trouble(text=str(error))
+
+
+def _resolve(scenario: Scenario, device: Device) -> tuple[Scenario, Trouble | None]:
+    """For this device, or, where it asks for what only a GPU has, for one that is not here, and why.
+
+    Raises UserError.
+    """
+    try:
+        return resolve(scenario, device.kind, machine=find_machine(device)), None
+    except UserError as error:
+        if device.kind == "gpu":
+            raise
+        return resolve(scenario, "gpu"), Trouble(text=str(error))
 
 
 def _why_no_gpu(device: Device) -> Trouble | None:

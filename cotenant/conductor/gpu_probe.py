@@ -101,7 +101,7 @@ def _ready_line(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
 def _statuses(run_dir: Path) -> dict[str, str]:
     """Metric -> `ok` where any of its rows has a value, else the status of the last one."""
     statuses: dict[str, str] = {}
-    manifest.write(run_dir, {"schema": SCHEMA_VERSION})
+    manifest.write(run_dir, {"schema": SCHEMA_VERSION, "tool": manifest.TOOL})
     table = read(run_dir).tables["gpu"]
     for name, status in zip(table["metric"].to_pylist(), table["status"].to_pylist(), strict=True):
         if statuses.get(name) != "ok":

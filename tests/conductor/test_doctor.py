@@ -1,0 +1,138 @@
+"""The probes of `doctor` on this machine and over a fake GPU; what ends with which code."""
+
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant.cli import doctor as command
+from cotenant.conductor import doctor, gpu_probe, host_probe, preflight
+from cotenant.conductor.preflight import Device
+from cotenant.errors import UserError
+from cotenant.report.doctor.findings import can_run, findings
+from cotenant.testing.fake_nvml import install
+from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+
+
+def test_this_machine() -> None:
+    found = host_probe.look(Path("runs"), None)
+    assert found.cores >= 1
+    assert found.kernel_stamps is True
+    assert found.stamp_lag_ns is not None
+    assert 0 <= found.stamp_lag_ns < 2_000_000_000
+    assert found.clock_step_ns is not None
+    assert 0 < found.clock_step_ns < 10_000_000
+    assert found.free_disk_bytes is not None
+    assert found.disk_trouble is None
+    assert isinstance(host_probe.sound().importable, bool)
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    found = host_probe.look(tmp_path / "file" / "runs", None)
+    assert found.disk_trouble is not None
+
+
+def test_the_observer_itself_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = json.dumps({"codes": {"gpm:10": 3, "nvmlDeviceGetTotalEnergyConsumption": 3}})
+    argv = (sys.executable, "-m", "cotenant.testing.fake_nvml", fake, "cotenant.observers.gpu")
+    monkeypatch.setattr(gpu_probe, "OBSERVER", argv)
+    device = Device(kind="gpu", name="NVIDIA H200", cpu_count=2, gpu=FakeGpu().uuid, gpu_count=2)
+    with install(FakeLibrary(FakeGpu(), FakeGpu(uuid="GPU-2", name=b"NVIDIA L4"))):
+        found = gpu_probe.look(device)
+    assert found.driver == "580.159.04"
+    assert found.gpm
+    assert found.readings["sm_percent"] == "ok"
+    assert found.readings["dram_percent"] == "unsupported"
+    assert found.readings["energy_power_w"] == "unsupported"
+    assert found.readings["power_w"] == "ok"
+    assert found.count == 2
+    assert found.others[1].startswith("1 NVIDIA L4, 56 GiB free")
+    assert found.links == ("0-1 not known",)
+
+
+def test_an_observer_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = json.dumps({"init_code": 18})
+    argv = (sys.executable, "-m", "cotenant.testing.fake_nvml", fake, "cotenant.observers.gpu")
+    monkeypatch.setattr(gpu_probe, "OBSERVER", argv)
+    with install(None):
+        found = gpu_probe.look(Device(kind="gpu", name="x", cpu_count=2))
+    assert found.observer_trouble is not None
+    assert "different versions" in found.observer_trouble.text
+
+
+def test_all_together_runs_here(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert command.machine("all-together", ["device=cpu"], tmp_path, as_json=True) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert told["can_run"] is True
+    assert "all-together can run here: cotenant run all-together --set device=cpu" in err
+    assert {"device", "tts", "head", "llm", "PyTorch", "CPU", "clock", "disk"} <= {
+        one["topic"] for one in told["findings"]
+    }
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(preflight, "_torch_has_cuda", lambda: False)
+    with install(None):
+        yield
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_what_keeps_a_scenario_from_running(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        given = [
+            "tenants.llm={kind: completions, engine: launch, command: [/no/such/program], "
+            f"url: 'http://127.0.0.1:{port}'}}",
+            "tenants.head.engine=attach",
+            "tenants.head.url=ws://127.0.0.1:1",
+            "tenants.head.api_key_env=COTENANT_NO_SUCH_KEY",
+        ]
+        facts = doctor.look("all-together", given, tmp_path)
+    troubles = {one.name: one.trouble.text for one in facts.services if one.trouble is not None}
+    assert f"port {port} of 127.0.0.1 is in use" in troubles["llm"]
+    assert "nothing answers at ws://127.0.0.1:1" in troubles["head"]
+    assert not can_run(findings(facts))
+    notes = [one.note.text for one in facts.services if one.note is not None]
+    assert notes == ["COTENANT_NO_SUCH_KEY is not set: requests go without a key"]
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("device=cuda:0", "libnvidia-ml.so.1 was not found"),
+        ("sharing=mps", "sharing: mps shares an NVIDIA GPU, and device is cpu"),
+    ],
+)
+def test_a_gpu_that_is_asked_for_and_is_not_there(override: str, words: str, tmp_path: Path) -> None:
+    found = findings(doctor.look("tts-alone", [override], tmp_path))
+    assert any(one.word == "missing" and words in one.text for one in found)
+
+
+def test_a_bad_scenario_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no scenario 'nowhere'"):
+        doctor.look("nowhere", [], tmp_path)
+    with pytest.raises(UserError, match="unknown key"):
+        doctor.look("tts-alone", ["tenant.x=1"], tmp_path)
+
+
+def test_a_vllm_beside_its_neighbours_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(gpu_probe, "_observe", lambda _gpu: ({}, {}, None))
+    block = "{bin: /no/vllm, model: qwen3-8b-shaped, gpu_memory_utilization: 0.6}"
+    given = ["tenants.llm={kind: completions, engine: launch, vllm: " + block + "}"]
+    with install(FakeLibrary(FakeGpu())):
+        found = findings(doctor.look("all-together", given, tmp_path))
+    told = {(one.topic, one.word): one for one in found if one.word == "missing"}
+    # 60 of 150 GB are free, 7 GiB go to voice and head, 1 GiB to nobody.
+    share = int((60e9 - 8 * 2**30) / 150e9 * 100) / 100
+    assert f"0.6 is too much: {share:g} is the largest that fits" in next(
+        one.text for one in found if one.topic == "memory" and one.advice.startswith("--set")
+    )
+    assert "/no/vllm is no program here" in told[("llm", "missing")].text
