@@ -56,6 +56,9 @@ def read(run_dir: Path) -> dict[str, Any]:
         raise UserError(f"{run_dir} is not a folder; give the run directory that `cotenant run` printed")
     path = run_dir / MANIFEST_NAME
     try:
+        # A pipe or a device may be there for ever without a byte to read, or without an end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserError(f"{path} is damaged: it is not a file; the run has to be repeated")
         manifest = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise UserError(f"{run_dir} is not a run directory: it has no {MANIFEST_NAME}") from None

@@ -54,7 +54,8 @@ def read(path: Path) -> Recording:
 
 
 def read_audio(path: Path, recording: Recording, stream: int) -> bytes | None:
-    """A stream's samples as received, in its own rate and format; None where not all of them were kept."""
+    """A stream's samples as received, in its own rate and format; None where not all of them were kept or
+    can be read."""
     streams, chunks = recording.tables["streams"], recording.tables["chunks"]
     row = streams.filter(pc.equal(streams["stream"], stream)).to_pylist()
     if not row or row[0]["rate_hz"] is None or row[0]["sample_format"] not in _BYTES_PER_SAMPLE:
@@ -70,15 +71,17 @@ def read_audio(path: Path, recording: Recording, stream: int) -> bytes | None:
         files: dict[str, BinaryIO] = {}
         for row in rows:
             writer = row["writer"]
+            # Not `bytes`: a message may begin with a header or within a sample.
+            size = round(row["media"] * rate_hz / NS_PER_S) * sample_bytes
             try:
                 if writer not in files:
                     audio = path / AUDIO_DIR / (writer + AUDIO_SUFFIX)
+                    if not audio.is_file():  # a pipe would be waited for, for ever
+                        return None
                     files[writer] = stack.enter_context(audio.open("rb"))
-            except FileNotFoundError:
+                piece = os.pread(files[writer].fileno(), size, row["audio_offset"])
+            except (OSError, ValueError, OverflowError):
                 return None
-            # Not `bytes`: a message may begin with a header or within a sample.
-            size = round(row["media"] * rate_hz / NS_PER_S) * sample_bytes
-            piece = os.pread(files[writer].fileno(), size, row["audio_offset"])
             if len(piece) < size:
                 return None
             pieces.append(piece)

@@ -226,6 +226,43 @@ def test_a_table_that_is_no_file_is_said_in_a_sentence(kind: str, tmp_path: Path
         reader.read(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+def test_a_manifest_that_is_no_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"manifest\.json is damaged: it is not a file"):
+        reader.read(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "device", "gone", "no folder", "offset"])
+def test_audio_that_cannot_be_read_is_as_audio_that_was_not_kept(kind: str, tmp_path: Path) -> None:
+    manifest.write(tmp_path, MANIFEST)
+    writer = RunWriter(tmp_path, "w")
+    offset = writer.append_audio(b"aabb")
+    chunk = {"stream": 1, "seq": 0, "arrival": 1, "media": 2_000_000, "bytes": 4}
+    writer.append("chunks", **chunk, audio_offset=-1 if kind == "offset" else offset)
+    writer.append("streams", stream=1, end="eos", rate_hz=1000, sample_format="s16")
+    writer.close()
+    path = tmp_path / "audio/w.pcm"
+    if kind != "offset":
+        path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind in ("loop", "device"):
+        path.symlink_to({"loop": path.name, "device": "/dev/zero"}[kind])
+    elif kind == "no folder":
+        path.parent.rmdir()
+        path.parent.touch()
+    assert reader.read_audio(tmp_path, reader.read(tmp_path), 1) is None
+
+
 def test_a_folder_of_tables_that_is_none_is_said_in_a_sentence(tmp_path: Path) -> None:
     manifest.write(tmp_path, MANIFEST)
     (tmp_path / "tables").mkdir()
