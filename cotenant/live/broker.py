@@ -77,6 +77,9 @@ def topic_level(text: str) -> str:
 def _split(url: str) -> tuple[SplitResult, int | None]:
     try:
         parts = urlsplit(url)
+        # What cannot be shown is dropped there without a word: the topic would be another one than asked for.
+        if parts.port == 0 or not all(map(is_plain, url)):
+            raise ValueError
         return parts, parts.port
     except ValueError:
         # What is wrong is not told in its own words: they may repeat a password.
