@@ -108,12 +108,19 @@ def _add_host(events: TraceEvents, pid: int, host: pa.Table) -> None:
         t, value = times[rows], values[rows]
         if metric.endswith("lag_ns"):
             label = f"{source} {metric.removesuffix('_ns').replace('_', ' ')}"
-            events.counter(pid, label, "ms", t.tolist(), (value / NS_PER_MS).round(3).tolist())
+            events.counter(pid, label, "ms", t.tolist(), _rounded(value / NS_PER_MS).tolist())
         elif metric == "cpu_s" and len(t) > 1:
             # Seconds of CPU so far -> cores in use since the row before, shown over that time.
             took = np.diff(t) / 1e9
-            used = np.divide(np.diff(value), took, out=np.full(len(took), np.nan), where=took > 0).round(3)
-            events.counter(pid, f"{source} CPU", "cores", t[:-1].tolist(), used.tolist())
+            with np.errstate(over="ignore", invalid="ignore"):
+                used = np.divide(np.diff(value), took, out=np.full(len(took), np.nan), where=took > 0)
+            events.counter(pid, f"{source} CPU", "cores", t[:-1].tolist(), _rounded(used).tolist())
+
+
+def _rounded(values: Floats) -> Floats:
+    """To three digits; what no clock ever read overflows, and is then no value."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values.round(3))
 
 
 def _series(names: Texts, metrics: Texts) -> list[tuple[str, str, Ints]]:
