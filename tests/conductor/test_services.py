@@ -80,8 +80,8 @@ def scenario(tts: str, llm: str, head: str, trusted: Path) -> dict[str, Any]:
         "decode": {"tenant": "llm", "kind": "completions", "streams": 2, "prompt": 40, "output": 4},
         "faces": {"tenant": "head", "kind": "faces", "follows": "voices"},
     }
-    told["stages"].append({"name": "all", "load": ["voices", "decode", "faces"]})
-    told["timing"] |= {"solo": "0s", "measure": "1s", "settle_limit": "10s", "stall_limit": "5s"}
+    told["stages"] = [{"name": "all", "load": ["voices", "decode", "faces"]}]
+    told["timing"] |= {"solo": "0s", "measure": "1s", "settle_limit": "20s", "stall_limit": "20s"}
     return told
 
 
