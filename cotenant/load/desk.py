@@ -25,7 +25,8 @@ class Desk:
     """`late_audio` is a second writer, for the audio of streams that stalled after the limit was reached.
 
     `pace` is the arrival pattern of the last voice that came whole: (ns since its first packet, media ns).
-    `dialects`: what each LLM tenant was found to accept; `words`: how many make a load's prompt of text.
+    `dialects`: what each LLM tenant was found to accept; `words`: how many make a load's prompt of text;
+    `speakers`: by tenant, the voice that was looked up.
     """
 
     settings: Settings
@@ -36,6 +37,7 @@ class Desk:
     pace: list[tuple[int, int]] = field(default_factory=list)
     next_number: int = 0
     prompts: Iterator[int] = field(default_factory=itertools.count)
+    speakers: dict[str, dict[str, Any]] = field(default_factory=dict)
     dialects: dict[str, Dialect] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
 

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from cotenant.load import voice_socket
+from cotenant.errors import ServiceError
+from cotenant.load import speakers, voice_socket
 from cotenant.load.desk import Desk, StreamRows
 from cotenant.load.request import Outcome, Request
 from cotenant.load.settings import Tenant, VoicesLoad
+from cotenant.load.sockets import Connection
 from cotenant.load.stage import Stage
 from cotenant.load.transport import sleep_until
 from cotenant.load.voice_consumer import Tap, VoiceConsumer
@@ -73,7 +76,13 @@ async def _speak_http(
     limits = desk.limits(stage, stall=True)
     server = SERVERS[tenant.protocol]
     url = tenant.url(turn.listener, server.path)
-    opened = await desk.transport.ahead(url, turn.due_ns, limits)
+    speaker: dict[str, Any] = {}
+    opened: Connection | ServiceError
+    try:
+        speaker = await speakers.fields_of(desk, tenant, limits.connect_ns)
+        opened = await desk.transport.ahead(url, turn.due_ns, limits)
+    except ServiceError as error:
+        opened = error
     try:
         await sleep_until(turn.due_ns)
     except asyncio.CancelledError:
@@ -82,7 +91,7 @@ async def _speak_http(
         raise
     utterance, text = turn.line()
     rows.set(utterance=utterance)
-    asked = call(server, text, model=tenant.model, voice=tenant.voice, extra=tenant.extra)
+    asked = call(server, text, model=tenant.model, voice=tenant.voice, extra={**speaker, **tenant.extra})
     headers = {**desk.headers(tenant, rows.stream), "Content-Type": asked.content_type}
     request = Request(url=url, headers=headers, body=asked.body)
     await desk.transport.exchange(opened, request, outcome, limits, consumer)

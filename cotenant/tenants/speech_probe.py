@@ -6,16 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import aiohttp
 
 from cotenant.errors import CouldNotRun, ServiceError
 from cotenant.scenario.schema import Tenant
 from cotenant.scenario.values import AUTO
-from cotenant.tenants.http_probe import connector, get, http_url
+from cotenant.tenants.http_probe import connector, get
 from cotenant.units import NS_PER_S
-from cotenant.wire.addresses import service_url
+from cotenant.wire.addresses import at_root, over_http, service_url
 from cotenant.wire.http1 import Head
 from cotenant.wire.speech_probe import (
     ASKED,
@@ -49,22 +48,22 @@ async def find(name: str, url: str, tenant: Tenant) -> Found:
     """
     if tenant.protocol != AUTO:
         return Found(protocol=describe(tenant.protocol))
-    headers = _headers(tenant)
-    own = connector(url, tenant.ca_file, insecure=bool(tenant.insecure))
-    async with aiohttp.ClientSession(headers=headers, connector=own) as session:
-        recognised = recognise(await _said(session, url))
-        return await _try(session, name, url, tenant, recognised)
+    return await _try(name, url, tenant, recognise(await _said(url, tenant)))
 
 
-def _headers(tenant: Tenant) -> dict[str, str]:
+def _session(url: str, tenant: Tenant) -> aiohttp.ClientSession:
+    """For one request: some servers hang up after each answer without saying so."""
     key = os.environ.get(tenant.api_key_env, "").strip() if tenant.api_key_env else ""
-    return {"User-Agent": "cotenant", **({"Authorization": f"Bearer {key}"} if key else {})}
+    headers = {"User-Agent": "cotenant", **({"Authorization": f"Bearer {key}"} if key else {})}
+    own = connector(url, tenant.ca_file, insecure=bool(tenant.insecure))
+    return aiohttp.ClientSession(headers=headers, connector=own)
 
 
-async def _said(session: aiohttp.ClientSession, url: str) -> dict[str, Any]:
+async def _said(url: str, tenant: Tenant) -> dict[str, Any]:
     said = {}
     for path in ASKED:
-        answer = await get(session, http_url(_root(url), path), _ASK_LIMIT_S, body_bytes=_API_BYTES)
+        async with _session(url, tenant) as session:
+            answer = await get(session, over_http(at_root(url, path)), _ASK_LIMIT_S, body_bytes=_API_BYTES)
         if answer.status == 200:
             try:
                 said[path] = json.loads(answer.body)
@@ -73,14 +72,7 @@ async def _said(session: aiohttp.ClientSession, url: str) -> dict[str, Any]:
     return said
 
 
-def _root(url: str) -> str:
-    """Without the path: it is the server that is asked what it is."""
-    return urlsplit(url)._replace(path="", query="", fragment="").geturl()
-
-
-async def _try(
-    session: aiohttp.ClientSession, name: str, url: str, tenant: Tenant, recognised: Recognised
-) -> Found:
+async def _try(name: str, url: str, tenant: Tenant, recognised: Recognised) -> Found:
     protocol, why = recognised.protocol, recognised.why
     server = SERVERS[protocol]
     told: dict[str, Any] = {**describe(protocol), "why": why, "settings": {"protocol": protocol}}
@@ -88,12 +80,12 @@ async def _try(
         return Found(protocol=told, note=f"{name}: protocol {protocol}: {why}")
     limit_s = tenant.ready.within_ns / NS_PER_S
     try:
-        answered = await _ask(session, url, tenant, server, {}, limit_s)
+        answered = await _ask(url, tenant, server, {}, limit_s)
     except ServiceError as error:
         raise CouldNotRun(_failed(name, recognised, error)) from None
     rate_hz, by = tenant.rate or answered.rate_hz, "as the scenario says" if tenant.rate else "as it tells"
     if not answered.told_rate and tenant.rate is None:
-        rate_hz, by = await _rate_of_wav(session, url, tenant, server, limit_s)
+        rate_hz, by = await _rate_of_wav(url, tenant, server, limit_s)
     if rate_hz is None:
         raise CouldNotRun(
             f"{name}: the answer ({answered.content_type}) does not tell its sample rate; set "
@@ -109,12 +101,12 @@ async def _try(
 
 
 async def _rate_of_wav(
-    session: aiohttp.ClientSession, url: str, tenant: Tenant, server: SpeechServer, limit_s: float
+    url: str, tenant: Tenant, server: SpeechServer, limit_s: float
 ) -> tuple[int | None, str]:
     """Raw samples told none: a WAV header of the same server would; else what its protocol's papers say."""
     if "response_format" in server.fixed:
         try:
-            wav = await _ask(session, url, tenant, server, {"response_format": "wav"}, limit_s)
+            wav = await _ask(url, tenant, server, {"response_format": "wav"}, limit_s)
         except ServiceError:
             pass
         else:
@@ -124,7 +116,6 @@ async def _rate_of_wav(
 
 
 async def _ask(
-    session: aiohttp.ClientSession,
     url: str,
     tenant: Tenant,
     server: SpeechServer,
@@ -135,7 +126,7 @@ async def _ask(
     extra = {**tenant.extra, **fields}
     asked = call(server, PROBE_TEXT, model=tenant.model, voice=tenant.voice, extra=extra)
     try:
-        async with asyncio.timeout(limit_s):
+        async with asyncio.timeout(limit_s), _session(url, tenant) as session:
             head, body = await _post(session, service_url(url, server.path), asked)
     except TimeoutError:
         raise ServiceError("timeout", f"no answer within {limit_s:g} s") from None

@@ -23,3 +23,8 @@ def over_http(url: str) -> str:
     """The address of a WebSocket as that of the HTTP request which opens it."""
     parts = urlsplit(url)
     return parts._replace(scheme=_HTTP.get(parts.scheme, parts.scheme)).geturl()
+
+
+def at_root(base: str, path: str) -> str:
+    """`path` on the server of `base`, whatever path that has."""
+    return urlsplit(base)._replace(path=path, query="", fragment="").geturl()

@@ -63,6 +63,10 @@ class SampleDecoder:
             return b""
         return self._raw(message) if self._wav is None else self._of_wav(self._wav, message)
 
+    def new_part(self) -> None:
+        """Another sentence begins: half a sample that is left of the one before it is lost."""
+        self._pcm = None
+
     def _of_wav(self, wav: WavDecoder, message: bytes) -> bytes:
         data = wav.feed(message)
         if wav.format is not None:

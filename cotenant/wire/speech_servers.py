@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
+from cotenant.errors import ServiceError
+
 Tested = Literal["real server", "our server", "captured bytes", "documentation"]
 
 DEFAULT_PROTOCOL: Final = "openai"
+# Where an XTTS server lists its voices.
+SPEAKERS_PATH: Final = "/studio_speakers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +193,20 @@ def call(
             body=urlencode({name: _form_text(value) for name, value in sent.items()}).encode(),
         )
     return SpeechCall(content_type="application/json", body=json.dumps(sent).encode())
+
+
+def speaker_fields(listed: Any, voice: str | None) -> dict[str, Any]:
+    """The numbers of a voice out of the list at `SPEAKERS_PATH`; without a name, those of the first.
+
+    Raises ServiceError("protocol") where it is not among them.
+    """
+    voices = listed if isinstance(listed, dict) else {}
+    name = next(iter(voices), None) if voice is None else voice
+    found = voices.get(name)
+    if not isinstance(found, dict):
+        known = ", ".join(str(one)[:40] for one in list(voices)[:10]) or "none"
+        raise ServiceError("protocol", f"no voice {name!r} in {SPEAKERS_PATH}; it lists {known}")
+    return {key: found.get(key) for key in ("speaker_embedding", "gpt_cond_latent")}
 
 
 def _form_text(value: Any) -> str:

@@ -97,6 +97,7 @@ class SpeechSocketDecoder:
         if channels not in (None, 1):
             raise ServiceError("protocol", f"{short(channels)} channels; only mono is played")
         self._set_rate(value.get("sample_rate"))
+        self._samples.new_part()
 
     def _set_rate(self, told: Any) -> None:
         rate_hz = told if type(told) is int and is_rate(told) else None
