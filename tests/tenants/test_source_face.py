@@ -60,6 +60,23 @@ def test_an_error_is_told_and_the_next_client_is_served(head: Running) -> None:
     assert asyncio.run(show(head.url, SAMPLES.tobytes()))[1] == {"type": "done", "frames": 5}
 
 
+def test_a_client_that_leaves_before_it_begins_is_no_fault(tmp_path: Path) -> None:
+    async def leave(url: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            async with session.ws_connect(f"{url}/v1/face"):
+                pass
+            socket = await session.ws_connect(f"{url}/v1/face")
+            await socket.send_str(config_message(25))
+            assert socket._response.connection is not None
+            socket._response.connection.close()
+            assert (await show(url, SAMPLES.tobytes()))[1]["frames"] == 5
+
+    with serving("face", "generators:show", tmp_path / "log") as server:
+        asyncio.run(leave(server.url))
+        assert server.stop() == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
 def test_one_worker_shows_one_face_after_another(head: Running) -> None:
     async def three() -> list[tuple[list[bytes], dict[str, Any]]]:
         return list(await asyncio.gather(*(show(head.url, SAMPLES.tobytes()) for _ in range(3))))

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from cotenant.errors import ServiceError
+from cotenant.wire.http1 import Body, Head
+from cotenant.wire.speech import SpeechDecoder
 from tests.tenants.built_in import Running, serving
 from tests.tenants.generators import PIECE, RATE_HZ, spoken
 
@@ -107,6 +110,14 @@ def test_an_error_within_is_an_event_where_events_are_asked_for(voice: Running) 
     found = events(body)
     assert [event["type"] for event in found] == ["speech.audio.delta"] * 4 + ["error"]
     assert found[-1]["error"]["message"] == "ValueError: no k today"
+    head = Head(
+        status=200, headers={name.lower(): value for name, value in response.headers.items()}, chunked=True
+    )
+    heard = SpeechDecoder(head, rate_hz=None, sample_format=None).feed(
+        Body(data=body, closes=True, after_bytes=0)
+    )
+    assert isinstance(heard[-1], ServiceError)
+    assert (heard[-1].kind, str(heard[-1])) == ("in_stream", "ValueError: no k today")
     _, body = asyncio.run(speak(voice.url, "ok", stream_format="sse"))
     assert [event["type"] for event in events(body)][-1] == "speech.audio.done"
 

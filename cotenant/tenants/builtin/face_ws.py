@@ -8,6 +8,7 @@ of any size, and `{"type": "end"}`. The server sends each frame as a header and 
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -63,15 +64,14 @@ async def _face(request: web.Request, head: Head) -> web.WebSocketResponse:
     if not socket.can_prepare(request):
         raise web.HTTPBadRequest(text="this is a WebSocket: connect to it as one")
     await socket.prepare(request)
-    try:
-        first = await socket.receive()
-        mailbox: Mailbox[Shown] = Mailbox()
-        clip = head.begin(_fps(_object(first.data)), mailbox.put)
-        await _serve(socket, clip, mailbox)
-    except _Refused as refusal:
-        await socket.send_json({"type": "error", "message": str(refusal)})
-    except ConnectionError:
-        pass  # the client went away, and what it asked for was dropped
+    with suppress(ConnectionError):  # the client went away, and what it asked for was dropped
+        try:
+            first = await socket.receive()
+            mailbox: Mailbox[Shown] = Mailbox()
+            clip = head.begin(_fps(_object(first.data)), mailbox.put)
+            await _serve(socket, clip, mailbox)
+        except _Refused as refusal:
+            await socket.send_json({"type": "error", "message": str(refusal)})
     await socket.close()
     return socket
 

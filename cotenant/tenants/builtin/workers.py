@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,7 +14,7 @@ from cotenant.tenants.builtin.source import Source
 
 log = logging.getLogger("cotenant.source")
 
-_JOIN_S: Final = 0.5
+_JOIN_S: Final = 0.2
 
 
 class Job(Protocol):
@@ -153,9 +154,10 @@ class Workers:
             for job in self._current:
                 job.cancelled = True
             self._work.notify_all()
+        until_s = time.monotonic() + timeout_s
         for thread in self._threads:
             if thread.ident is not None:
-                thread.join(timeout_s)
+                thread.join(max(0.0, until_s - time.monotonic()))
         self._async.close()
         return not any(thread.is_alive() for thread in self._threads)
 
