@@ -196,3 +196,14 @@ def test_insecure_is_said() -> None:
     assert found["kind"] == "insecure"
     assert found["text"].startswith("INSECURE: the certificate of tts")
     assert "ca_file" in found["advice"]
+
+
+def test_a_protocol_that_never_met_its_server_and_one_that_does_not_stream() -> None:
+    told = {"name": "vllm-omni", "title": "vLLM-Omni", "how_tested": "after its source"}
+    tried = {"speech_protocol": {**told, "experimental": False, "whole": False}}
+    assert _kinds(_summary(good_run(), tenants={"tts": tried})) == []
+    untried = {"speech_protocol": {**told, "experimental": True, "whole": True}}
+    summary = _summary(good_run(), tenants={"tts": untried, "odd": {"speech_protocol": 3}})
+    assert _kinds(summary) == ["experimental-protocol", "whole-answers"]
+    assert "vLLM-Omni (vllm-omni)" in summary["caveats"][0]["text"]
+    assert "after its source" in summary["caveats"][0]["text"]
