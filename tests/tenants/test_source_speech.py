@@ -167,7 +167,8 @@ def test_two_workers_speak_at_once_and_floats_stay_floats(tmp_path: Path) -> Non
     with serving("speech", "generators:both", tmp_path / "log", *flags) as server:
         answers = asyncio.run(two(server.url))
     for text, (response, body) in zip(("aNone", "bx"), answers, strict=True):
-        assert response.headers["Content-Type"] == "audio/pcm;rate=24000;encoding=f32le"
+        assert response.headers["Content-Type"] == "audio/pcm;rate=24000"
+        assert response.headers["X-Bit-Depth"] == "32"
         assert (np.frombuffer(body, "<f4") * 32_768 == spoken(text)).all()
 
 

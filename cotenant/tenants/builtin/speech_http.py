@@ -86,7 +86,7 @@ class _Samples:
         self._request, self._form = request, form
 
     async def begin(self, rate_hz: int, sample_format: SampleFormat) -> web.StreamResponse:
-        response = await _prepared(self._request, _content_type(self._form, rate_hz, sample_format))
+        response = await _prepared(self._request, _headers(self._form, rate_hz, sample_format))
         if self._form == "wav":
             await response.write(wav_header(_UNKNOWN_BYTES, rate_hz, sample_format))
         return response
@@ -110,7 +110,8 @@ class _Events:
         self._request = request
 
     async def begin(self, rate_hz: int, sample_format: SampleFormat) -> web.StreamResponse:
-        return await _prepared(self._request, "text/event-stream", {"X-Sample-Rate": str(rate_hz)})
+        headers = {**_headers("pcm", rate_hz, sample_format), "X-Sample-Rate": str(rate_hz)}
+        return await _prepared(self._request, {**headers, "Content-Type": "text/event-stream"})
 
     async def piece(self, response: web.StreamResponse, spoken: Spoken) -> None:
         audio = base64.b64encode(spoken.data).decode()
@@ -129,10 +130,8 @@ class _Events:
         await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
 
-async def _prepared(
-    request: web.Request, content_type: str, headers: dict[str, str] | None = None
-) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": content_type, **(headers or {})})
+async def _prepared(request: web.Request, headers: dict[str, str]) -> web.StreamResponse:
+    response = web.StreamResponse(headers=headers)
     response.enable_chunked_encoding()
     await response.prepare(request)
     return response
@@ -164,9 +163,7 @@ async def _whole(mailbox: Mailbox[Said], form: str) -> web.Response:
     body = b"".join(part.data for part in parts)
     rate_hz, sample_format = parts[0].rate_hz, parts[0].sample_format
     head = wav_header(len(body), rate_hz, sample_format) if form == "wav" else b""
-    return web.Response(
-        body=head + body, headers={"Content-Type": _content_type(form, rate_hz, sample_format)}
-    )
+    return web.Response(body=head + body, headers=_headers(form, rate_hz, sample_format))
 
 
 def _silence(item: Failed | None) -> web.Response:
@@ -176,10 +173,12 @@ def _silence(item: Failed | None) -> web.Response:
     raise failure(item.message)
 
 
-def _content_type(form: str, rate_hz: int, sample_format: SampleFormat) -> str:
+def _headers(form: str, rate_hz: int, sample_format: SampleFormat) -> dict[str, str]:
+    """What tells the samples: a WAV does itself, and raw ones are 16-bit integers if nothing is said."""
     if form == "wav":
-        return "audio/wav"
-    return f"audio/pcm;rate={rate_hz}" + (";encoding=f32le" if sample_format == "f32" else "")
+        return {"Content-Type": "audio/wav"}
+    floats = {"X-Bit-Depth": "32"} if sample_format == "f32" else {}
+    return {"Content-Type": f"audio/pcm;rate={rate_hz}", **floats}
 
 
 def wav_header(data_bytes: int, rate_hz: int, sample_format: SampleFormat = "s16") -> bytes:
