@@ -40,7 +40,9 @@ async def climb(run: Run) -> None:
         control = ControlServer(Path(control_dir) / "control", state.count)
         await control.start()
         try:
-            async with await Reaper.start(lambda name, how: state.ended(run, name, str(how))) as reaper:
+            async with await Reaper.start(
+                lambda name, how: state.ended(run, name, str(how)), socket=control.path
+            ) as reaper:
                 try:
                     await _go(run, state, control, reaper)
                 finally:

@@ -108,7 +108,8 @@ def record(
 
 
 def _climb_until_signal(run: Run) -> Recorded:
-    """Runs the ladder; the first INT, TERM or HUP stops it in order, the second ends the process at once."""
+    """Runs the ladder; the first INT, TERM or HUP (unless that is ignored) stops it in order,
+    the second ends the process at once."""
     seen: list[int] = []
 
     async def main() -> None:
@@ -126,7 +127,9 @@ def _climb_until_signal(run: Run) -> Recorded:
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, interrupt, number)
+            # Under nohup a terminal that is closed must not end hours of measuring.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, interrupt, number)
         await climb(run)
 
     try:

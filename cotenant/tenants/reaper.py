@@ -1,11 +1,11 @@
 """The reaper: a small process that starts every child of a run and lets none outlive the conductor.
 
-Run as `python -m cotenant.tenants.reaper`. One JSON object a line: on stdin
+Run as `python -m cotenant.tenants.reaper [SOCKET]`. One JSON object a line: on stdin
 `{"do": "start", "id", "argv", "log", "env"?, "nice"?, "cwd"?}` and `{"do": "signal", "id", "sig"}` (to the
 child's group); on stdout `{"event": "started", "id", "pid"}`, `{"event": "failed", "id", "error"}` and
 `{"event": "exited", "id", "code", "signal"}` (one of the two is null). When stdin ends, however its writer
-died, all groups get TERM, what is left KILL, every descendant included, and the reaper ends: within 3 s in
-all.
+died, all groups get TERM, what is left KILL, every descendant included, SOCKET and its folder go, and the
+reaper ends: within 3 s in all.
 
 Each child leads a process group in the conductor's session: niceness does not act across sessions
 (autogroups), so there is no setsid. As a child subreaper the reaper inherits orphans, whatever their group or
@@ -20,6 +20,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,8 @@ def main() -> None:
         _serve(ids)
     finally:
         _end_all(ids)
+        for path in sys.argv[1:]:
+            _remove_socket(Path(path))
 
 
 def _serve(ids: dict[int, str]) -> None:
@@ -160,6 +163,13 @@ def _end_all(ids: dict[int, str]) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
+
+
+def _remove_socket(path: Path) -> None:
+    """What a conductor that was killed cannot remove itself; a folder that holds anything else stays."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+        path.parent.rmdir()
 
 
 def _signal_groups(ids: dict[int, str], number: int) -> None:

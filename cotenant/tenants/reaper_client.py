@@ -58,9 +58,12 @@ class Reaper:
         self._listening = asyncio.create_task(self._listen(reader), name="reaper")
 
     @classmethod
-    async def start(cls, on_exit: Callable[[str, Exit], None] | None = None) -> Self:
-        """Start the reaper process itself."""
-        process = _start_process()
+    async def start(
+        cls, on_exit: Callable[[str, Exit], None] | None = None, *, socket: Path | None = None
+    ) -> Self:
+        """Start the reaper process itself. When all is over it removes `socket` and the folder that holds it
+        alone, also where this process was killed."""
+        process = _start_process(socket)
         assert process.stdout is not None
         reader = asyncio.StreamReader(limit=_LINE_LIMIT_BYTES)
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -191,11 +194,11 @@ def _absolute(path: Path) -> str:
     return str(path.absolute())
 
 
-def _start_process() -> subprocess.Popen[bytes]:
+def _start_process(socket: Path | None) -> subprocess.Popen[bytes]:
     # A group of its own: a signal to the conductor's group, KILL among them, must leave the reaper to clean
     # up.
     return subprocess.Popen(
-        [sys.executable, "-m", "cotenant.tenants.reaper"],
+        [sys.executable, "-m", "cotenant.tenants.reaper", *([] if socket is None else [_absolute(socket)])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,16 @@ def test_kill_of_a_load_process_ends_the_run_with_a_sentence(tmp_path: Path, sta
     run(main())
 
 
-def test_kill_of_the_conductor_leaves_nothing_running_and_a_run_that_can_be_judged(tmp_path: Path) -> None:
+def test_kill_of_the_conductor_leaves_nothing_running_and_a_run_that_can_be_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="kill-") as short:
+        monkeypatch.setenv("TMPDIR", short)
+        _kill_the_conductor(tmp_path)
+        assert list(Path(short).iterdir()) == []  # the folder of the control socket too
+
+
+def _kill_the_conductor(tmp_path: Path) -> None:
     async def main() -> None:
         async with speech_server() as server, started(tmp_path, two_stages(server)) as command:
             await command.until_marked("measure", "beside")
@@ -208,6 +218,22 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, number: int, code:
         assert ended.run_dir is not None
         assert (await gate(tmp_path, ended.run_dir)).code in (1, 3, 4)
         assert {row["end"] for row in ended.streams()} <= {"eos", "open", "aborted"}
+
+    run(main())
+
+
+def test_a_hang_up_that_is_ignored_ends_no_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+        try:
+            async with speech_server() as server, started(tmp_path, voice_scenario(server.url)) as command:
+                await command.until_marked("measure", "alone")
+                command.process.send_signal(signal.SIGHUP)
+                ended = await command.end()
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        assert ended.manifest["status"] == "complete", ended.err
+        assert ended.code in (0, 1, 3, 4)
 
     run(main())
 
