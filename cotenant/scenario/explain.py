@@ -30,6 +30,10 @@ _KINDS_OF_VALUE: Final = {
     "list_type": "a list, as in [a, b]",
     "bool_type": "true or false",
 }
+_OWN_GENERATOR: Final = (
+    "unknown key; a generator of your own is served by a command: engine: launch, url: http://127.0.0.1:8091, "
+    'command: [cotenant, serve, speech, --from, "MODULE:NAME", --port, "8091"]'
+)
 
 
 def explain(error: ValidationError, data: Mapping[str, Any]) -> list[Found]:
@@ -53,6 +57,8 @@ def _message(kind: str, text: str, value: object, context: Mapping[str, Any], pa
         return text.removeprefix("Value error, ")
     if kind == "extra_forbidden":
         model = _model_at(path[:-1], data)
+        if model is schema.Tenant and path[-1] == "from":
+            return _OWN_GENERATOR
         keys = [str(field.alias or name) for name, field in model.model_fields.items()] if model else []
         keys += ["extends"] if model is schema.Scenario else []
         return f"unknown key; {nearest(path[-1], keys, number=context['number'])}"

@@ -57,6 +57,12 @@ def test_a_contradiction_is_told_before_the_run(command: list[str], part: str) -
     assert part in str(raised.value)
 
 
+def test_a_generator_in_the_tenant_itself_is_told_where_it_goes() -> None:
+    with pytest.raises(UserError) as raised:
+        parse(scenario(["cotenant", "serve", "speech", "--port", "8091"], **{"from": "mine:say"}))
+    assert 'command: [cotenant, serve, speech, --from, "MODULE:NAME", --port, "8091"]' in str(raised.value)
+
+
 def test_a_wrong_url_is_told_once() -> None:
     with pytest.raises(UserError) as raised:
         parse(scenario(["cotenant", "serve", "speech"], url="http://127.0.0.1:x"))
