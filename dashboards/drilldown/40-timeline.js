@@ -180,7 +180,7 @@ function timelineTables() {
         value: (row) => row.start_s,
         cell: (row) => clockText(row.start_s),
       },
-      { key: "what", head: "what", value: (row) => row.what, cell: (row) => row.what.replace("freeze", "freeze") },
+      { key: "what", head: "what", value: (row) => row.what, cell: (row) => row.what },
       { key: "stage", head: "stage", value: (row) => row.stage, cell: (row) => named(row.stage) },
       { key: "stream", head: "stream", num: true, value: (row) => row.stream, cell: (row) => String(row.stream) },
       {

@@ -39,6 +39,22 @@ def test_peaks_among_many_points_stay(base: Base) -> None:
     assert found["x"] == sorted(found["x"])
 
 
+def test_the_highest_and_the_lowest_of_each_stage_stay(base: Base) -> None:
+    generator = np.random.default_rng(3)
+    for _ in range(20):
+        times = 9 * S + np.sort(generator.integers(0, 200 * S, 50_000))
+        values = generator.normal(5, 1, 50_000)
+        found = drawn(base, times, values, most=100)
+        x, y = np.array(found["x"]), np.array(found["y"])
+        assert len(x) <= 100
+        for windows in base.facts.plan.lived.values():
+            for window in windows:
+                mine = values[(times >= window.start_ns) & (times < window.end_ns)]
+                shown = y[(x >= base.second(window.start_ns)) & (x <= base.second(window.end_ns))]
+                assert shown.max() == pytest.approx(mine.max(), abs=1e-3)
+                assert shown.min() == pytest.approx(mine.min(), abs=1e-3)
+
+
 def test_a_level_line_is_its_ends(base: Base) -> None:
     found = drawn(base, 9 * S + np.arange(1000) * MS, [1.0] * 500 + [2.0] * 500)
     assert found["y"] == [1.0, 1.0, 2.0, 2.0]

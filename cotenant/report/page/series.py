@@ -1,5 +1,6 @@
 """One line of the timeline: points thinned so that its peaks stay, with breaks where there was none."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -7,6 +8,7 @@ from tsdownsample import MinMaxLTTBDownsampler
 
 from cotenant.report.page.base import Base, numbers
 from cotenant.verdict.columns import Bools, Floats, Ints
+from cotenant.verdict.plan import Window
 
 MOST_POINTS: Final = 2000
 
@@ -38,7 +40,8 @@ def line(
     kept = _corners(value, part)
     decimated = len(kept) > most
     if decimated:
-        kept = kept[thinned(time_ns[kept], value[kept], most)]
+        spans = [window for windows in base.facts.plan.lived.values() for window in windows]
+        kept = kept[thinned(time_ns[kept], value[kept], most, spans)]
     part, time_ns, value = part[kept], time_ns[kept], value[kept]
     x, y = base.seconds(time_ns), numbers(value, digits)
     for at in np.flatnonzero(np.diff(part))[::-1] + 1:
@@ -63,12 +66,18 @@ def _corners(value: Floats, part: Ints) -> Ints:
     return np.flatnonzero(~idle).astype(np.int64)
 
 
-def thinned(time_ns: Ints, value: Floats, most: int) -> Ints:
+def thinned(time_ns: Ints, value: Floats, most: int, spans: Sequence[Window] = ()) -> Ints:
     """At most so many of the points, by MinMaxLTTB, which keeps nearly all peaks; the highest and the lowest
-    point stay in any case."""
+    point of all, and of each span of time, stay in any case."""
+    edges = [slice(0, len(value))]
+    for span in spans:
+        low, high = np.searchsorted(time_ns, (span.start_ns, span.end_ns), side="left")
+        edges += [slice(int(low), int(high))] if high > low else []
+    kept = {edge.start + int(find(value[edge])) for edge in edges for find in (np.argmin, np.argmax)}
     downsampler: Any = MinMaxLTTBDownsampler
     chosen = downsampler().downsample(
-        np.ascontiguousarray(time_ns - time_ns[0]), np.ascontiguousarray(value), n_out=most - 2
+        np.ascontiguousarray(time_ns - time_ns[0]),
+        np.ascontiguousarray(value),
+        n_out=max(3, most - len(kept)),
     )
-    ends = [int(np.argmin(value)), int(np.argmax(value))]
-    return np.union1d(np.asarray(chosen, dtype=np.int64), ends)
+    return np.union1d(np.asarray(chosen, dtype=np.int64), np.array(sorted(kept), dtype=np.int64))
