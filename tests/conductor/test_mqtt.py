@@ -187,7 +187,7 @@ def test_a_broker_that_never_answers_changes_no_verdict(
     assert "s3cret" not in ended.err
 
 
-@pytest.mark.parametrize("url", ["http://broker", "mqtt://me:s3cret@broker", "mqtt://broker/#", ""])
+@pytest.mark.parametrize("url", ["mqtt://me:s3cret@broker", ""])
 def test_a_bad_address_ends_before_anything_starts(tmp_path: Path, url: str) -> None:
     ended = asyncio.run(ran(tmp_path, scenario("http://127.0.0.1:9"), "--mqtt", url))
     assert ended.code == 2
