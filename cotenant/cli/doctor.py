@@ -2,15 +2,23 @@
 
 import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cotenant.errors import ExitCode
+from cotenant.errors import ExitCode, UserError
+
+if TYPE_CHECKING:
+    from cotenant.conductor.try_services import Given
 
 _DEFAULT: Final = "all-together"
 _WIDEST: Final = 120
+
+
+def _key_option(name: str) -> Any:
+    return typer.Option(name, metavar="NAME", help="The environment variable that holds its key.")
 
 
 def command(
@@ -24,10 +32,38 @@ def command(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where its runs would be written.")
     ] = Path("runs"),
+    tts: Annotated[str | None, typer.Option("--tts", metavar="URL", help="A speech server to try.")] = None,
+    llm: Annotated[str | None, typer.Option("--llm", metavar="URL", help="An LLM server to try.")] = None,
+    face: Annotated[str | None, typer.Option("--face", metavar="URL", help="A talking head to try.")] = None,
+    tts_key_env: Annotated[str | None, _key_option("--tts-key-env")] = None,
+    llm_key_env: Annotated[str | None, _key_option("--llm-key-env")] = None,
+    face_key_env: Annotated[str | None, _key_option("--face-key-env")] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", metavar="FILE", help="Writes a scenario with the services that were tried."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="--write may replace a file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Prints findings and facts on stdout.")] = False,
 ) -> int:
-    """Says what this machine has for a scenario, what it lacks and how to get it; starts nothing of it."""
-    return machine(scenario, override or [], out, as_json=as_json)
+    """Says what this machine has for a scenario, what it lacks and how to get it; starts nothing of it.
+
+    With --tts, --llm or --face it sends each one request instead and says what came.
+    """
+    from cotenant.conductor.try_services import Given
+
+    kinds = (("speech", tts, tts_key_env), ("face", face, face_key_env), ("completions", llm, llm_key_env))
+    given = [Given(kind=kind, url=url, key_env=env) for kind, url, env in kinds if url is not None]
+    if not given:
+        if write is not None or force or tts_key_env or llm_key_env or face_key_env:
+            raise UserError(
+                "--write, --force and --...-key-env are for services; add --tts, --llm or --face URL"
+            )
+        return machine(scenario, override or [], out, as_json=as_json)
+    if any(url is None and env is not None for _, url, env in kinds):
+        raise UserError(
+            "a --...-key-env goes with the address of its service; add --tts, --llm or --face URL"
+        )
+    return try_them(scenario, given, override or [], write, force=force, as_json=as_json)
 
 
 def machine(scenario: str, overrides: list[str], out: Path, *, as_json: bool) -> int:
@@ -52,6 +88,63 @@ def machine(scenario: str, overrides: list[str], out: Path, *, as_json: bool) ->
     )
     output.tell(text + "\n" + verdict)
     return ExitCode.PASS if runs else ExitCode.COULD_NOT_RUN
+
+
+def try_them(
+    scenario: str,
+    given: "list[Given]",
+    overrides: list[str],
+    write: Path | None,
+    *,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Tries each service, prints what came, writes the scenario; ends with 5 where one failed.
+
+    Raises UserError, also for a file that is there already without `force`.
+    """
+    from cotenant.cli import output
+    from cotenant.conductor.try_services import try_services
+    from cotenant.report.doctor.text import render
+    from cotenant.report.doctor.tried import service_findings
+
+    if write is not None:
+        _check_file(write, force=force)
+    outcome = try_services(scenario, given, overrides, write)
+    found = [finding for one in outcome.tried for finding in service_findings(one)]
+    if as_json:
+        services = [asdict(one) for one in outcome.tried]
+        told = {"schema": 1, "services": services, "builtin": outcome.builtin}
+        print(json.dumps(told, indent=1))
+    console = output.stderr_console()
+    width = min(console.width, _WIDEST)
+    output.tell(render("one request to each service, alone:", found, width))
+    if outcome.text is None:
+        output.tell("nothing is written: a service failed" if write is not None else "a service failed")
+        return ExitCode.COULD_NOT_RUN
+    if outcome.builtin:
+        output.tell(f"built-in stand-ins, no address given: {', '.join(outcome.builtin)}")
+    if write is not None:
+        _write(write, outcome.text, force=force)
+        output.tell(f"wrote {write}: cotenant run {shlex.quote(str(write))}")
+    return ExitCode.PASS
+
+
+def _check_file(path: Path, *, force: bool) -> None:
+    if path.suffix not in (".yaml", ".yml"):
+        raise UserError(f"--write {path}: a scenario's name ends in .yaml")
+    if path.exists() and (not force or not path.is_file()):
+        raise UserError(f"--write {path}: it is there already; give another name, or --force")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"--write {path}: there is no folder {path.parent}; make it first")
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UserError(f"--write {path}: {error.strerror}") from None
 
 
 def _run_line(scenario: str, overrides: list[str]) -> str:

@@ -1,0 +1,132 @@
+"""From addresses to a scenario: each service is tried, and a document written that `cotenant run` takes."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cotenant.conductor import try_service
+from cotenant.conductor.preflight import find_device, find_machine
+from cotenant.errors import UserError
+from cotenant.report.doctor.tried import Tried, summary_line
+from cotenant.scenario import services
+from cotenant.scenario.auto import resolve
+from cotenant.scenario.load import load, read_file
+from cotenant.scenario.merge import override
+from cotenant.scenario.schema import Scenario
+
+_TRIES: Final = {
+    "speech": try_service.try_speech,
+    "face": try_service.try_face,
+    "completions": try_service.try_llm,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """An address, and the variable that holds its key."""
+
+    kind: str
+    url: str
+    key_env: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of each service, and the scenario as YAML; None where one of them failed.
+
+    `builtin`: the tenants that stay built in.
+    """
+
+    tried: tuple[Tried, ...]
+    text: str | None
+    builtin: tuple[str, ...]
+
+
+def try_services(base: str, given: Sequence[Given], overrides: Sequence[str], path: Path | None) -> Outcome:
+    """Tries them one after another. `path`: where the scenario will be written.
+
+    Raises UserError for what cannot be a scenario, whatever the services answer.
+    """
+    place = path if path is not None else Path("my-services.yaml")
+    document = _document(base, given, overrides, place)
+    scenario = _as_said(document, place)
+    names = [name for name, tenant in document["tenants"].items() if tenant.get("url")]
+    tried = asyncio.run(_try_each(scenario, names))
+    builtin = tuple(
+        name for name, tenant in scenario.tenants.items() if name not in names and tenant.engine != "attach"
+    )
+    if any(one.failed for one in tried):
+        return Outcome(tried=tried, text=None, builtin=builtin)
+    return Outcome(tried=tried, text=_text(document, tried, place), builtin=builtin)
+
+
+async def _try_each(scenario: Scenario, names: Sequence[str]) -> tuple[Tried, ...]:
+    tried = []
+    for name in names:
+        kind = scenario.tenants[name].kind
+        with tempfile.TemporaryDirectory(prefix="cotenant-doctor-") as folder:
+            try:
+                tried.append(await _TRIES[kind](scenario, name, Path(folder)))
+            except ValueError as error:
+                raise UserError(f"{name}: {error}") from None
+    return tuple(tried)
+
+
+def _document(base: str, given: Sequence[Given], overrides: Sequence[str], place: Path) -> dict[str, Any]:
+    """The document before anything is found out. Raises UserError."""
+    found = load(base)
+    tenants: dict[str, dict[str, Any]] = {}
+    for one in given:
+        name = services.tenant_of_kind(found, one.kind)
+        if name is None:
+            raise UserError(f"{base} has no tenant of kind {one.kind}; give a scenario that has one")
+        if one.key_env is not None and not os.environ.get(one.key_env, "").strip():
+            raise UserError(f"the variable {one.key_env} is not set; export it with the key for {name}")
+        tenants[name] = {"url": one.url, **({"api_key_env": one.key_env} if one.key_env else {})}
+    # A file is named from the folder of the one that is written.
+    extended = str(Path(base).absolute()) if base.endswith((".yaml", ".yml")) or "/" in base else base
+    document = services.draft(place.stem, extended, found, tenants)
+    problems = [problem for text in overrides for problem in override(document, {}, text)]
+    if problems:
+        raise UserError("\n".join(problem.text() for problem in problems))
+    return document
+
+
+def _as_said(document: Mapping[str, Any], place: Path) -> Scenario:
+    """As `_resolved` has it, but for the protocols, of which `auto` is to be found out."""
+    resolved, said = _resolved(document, place), _read(document, place)
+    protocols = {name: {"protocol": tenant.protocol} for name, tenant in said.tenants.items()}
+    tenants = {name: one.model_copy(update=protocols[name]) for name, one in resolved.tenants.items()}
+    return resolved.model_copy(update={"tenants": tenants})
+
+
+def _resolved(document: Mapping[str, Any], place: Path) -> Scenario:
+    """The scenario of a document, as a run on this machine would have it. Raises UserError."""
+    scenario = _read(document, place)
+    device = find_device(scenario.device)
+    return resolve(scenario, device.kind, machine=find_machine(device))
+
+
+def _read(document: Mapping[str, Any], place: Path) -> Scenario:
+    content = services.to_yaml(document, []).encode()
+
+    def reading(path: Path) -> bytes:
+        return content if path == place else read_file(path)
+
+    return load(str(place), read=reading)
+
+
+def _text(document: Mapping[str, Any], tried: Sequence[Tried], place: Path) -> str:
+    """The YAML with what was found; it has been read and resolved once."""
+    result = services.settled(document, {one.tenant: one.settings for one in tried})
+    contexts = {one.tenant: one.context_tokens for one in tried if one.context_tokens is not None}
+    for name, prompt in services.shortened_prompts(_resolved(result, place), contexts).items():
+        result.setdefault("load", {}).setdefault(name, {})["prompt"] = prompt
+    _resolved(result, place)
+    comments = ["Written by `cotenant doctor`. Alone, one request each showed:"]
+    comments += [f"  {summary_line(one)}" for one in tried]
+    return services.to_yaml(result, comments)
