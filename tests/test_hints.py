@@ -14,7 +14,8 @@ def test_the_notes_tell_the_hint_of_what_happened_most() -> None:
     llm = {"failed": 3, "errors": {"timeout": 1, "unauthorized": 2}}
     stage = {
         "name": "all", "baseline": False, "invalid_because": [], "caveats": [], "gates": [],
-        "llm": {"decode": llm}, "speech": {"streams": 4, "failed": 1, "errors": {"rate_limited": 1}, "delayed": 0},
+        "llm": {"decode": llm},
+        "speech": {"streams": 4, "failed": 1, "errors": {"rate_limited": 1}, "delayed": 0},
     }  # fmt: skip
     summary = {
         "device": "gpu", "status": "complete", "stages": [stage], "caveats": [],

@@ -61,7 +61,10 @@ async def warm(desk: Desk, stage: Stage, name: str) -> Warmth:
     failures = [(kind, error) for end, kind, error in endings if end != "eos"]
     request = None
     if isinstance(load, CompletionsLoad):
-        request = dialect_of(desk, desk.settings.tenants[load.tenant]).fact()
+        dialect = dialect_of(desk, desk.settings.tenants[load.tenant])
+        request = dialect.fact()
+        if dialect.chat:
+            failures = [(kind, _of_a_chat(kind, error)) for kind, error in failures]
     return Warmth(ok=len(endings) - len(failures), failures=failures, request=request)
 
 
@@ -79,6 +82,16 @@ async def _face(desk: Desk, stage: Stage, load: FacesLoad, listener: int, due_ns
 async def _completion(desk: Desk, stage: Stage, load: CompletionsLoad, number: int, due_ns: int) -> None:
     body = prepare(desk, load, min(load.output, WARM_TOKENS))
     await ask(desk, stage, load, number, due_ns, body)
+
+
+def _of_a_chat(kind: str | None, error: str | None) -> str | None:
+    """A server without a tokenizer says little more than that it failed."""
+    if error is None or not (kind == "server_error" or "tokenizer" in error.lower()):
+        return error
+    return (
+        f"{error} (a chat needs a tokenizer; a server started without one, as with dummy weights, takes "
+        "token ids: protocol: completions)"
+    )
 
 
 async def _find_dialect(desk: Desk, stage: Stage, load: CompletionsLoad) -> int:

@@ -20,15 +20,18 @@ import psutil
 import pytest
 
 from cotenant.errors import CouldNotRun
+from cotenant.load.warm import Warmth, warm
+from cotenant.records import WARM_STAGE
 from cotenant.run_dir.reader import read
 from cotenant.scenario.schema import Tenant
 from cotenant.tenants import launch
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
 from cotenant.wire.completions import CompletionDecoder, Tokens, Usage
-from cotenant.wire.dialect import completion_request
+from cotenant.wire.dialect import Dialect, completion_request
 from cotenant.wire.http1 import Body, Head
 from tests.conductor import harness
+from tests.load import rig
 
 PYTHON = os.environ.get("COTENANT_TEST_VLLM") or (sys.executable if importlib.util.find_spec("vllm") else "")
 pytestmark = [
@@ -119,6 +122,24 @@ def test_its_start_is_told(server: Server) -> None:
     assert 0 < facts["start_s"]["load"] < facts["start_s"]["total"]
     assert facts["start_s"]["engine"] is not None
     json.dumps(facts)
+
+
+async def warmed(server: Server, protocol: str) -> Warmth:
+    load = rig.completions(prompt=40)
+    told = rig.settings([rig.tenant(server.url, "llm", protocol=protocol)], [load])
+    async with rig.desk_for(told) as (desk, _):
+        return await warm(desk, rig.new_stage(WARM_STAGE), "decode")
+
+
+def test_it_takes_ids_and_says_little_of_a_chat_without_a_tokenizer(server: Server) -> None:
+    ids = asyncio.run(warmed(server, "openai"))
+    assert (ids.ok, ids.request) == (1, Dialect().fact())
+    chat = asyncio.run(warmed(server, "chat"))
+    assert chat.ok == 0
+    ((kind, text),) = chat.failures
+    assert kind == "server_error"
+    assert "a chat needs a tokenizer" in (text or "")
+    assert "protocol: completions" in (text or "")
 
 
 def test_empty_texts_are_tokens_and_the_last_usage_has_its_own_times(server: Server) -> None:
