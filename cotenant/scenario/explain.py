@@ -31,8 +31,8 @@ _KINDS_OF_VALUE: Final = {
     "bool_type": "true or false",
 }
 _OWN_GENERATOR: Final = (
-    "unknown key; a generator of your own is served by a command: engine: launch, url: http://127.0.0.1:8091, "
-    'command: [cotenant, serve, speech, --from, "MODULE:NAME", --port, "8091"]'
+    "unknown key; a generator of your own is served by a command: engine: launch, "
+    'url: http://127.0.0.1:8091, command: [cotenant, serve, speech, --from, "MODULE:NAME", --port, "8091"]'
 )
 
 

@@ -1,6 +1,7 @@
 """Real engines behind `serve speech --from`, in a run: its audio is what each writes to a file itself."""
 
 import asyncio
+import functools
 import importlib.util
 import shutil
 import subprocess
@@ -58,10 +59,15 @@ MISSING: Final = {
 HERE: Final = [name for name, reason in MISSING.items() if reason is None]
 
 
-def hibari_file(text: str, path: Path) -> None:
+@functools.cache
+def hibari_engine() -> Any:
     import hibari
 
-    hibari.Hibari().save(text, str(path), seed=0)
+    return hibari.Hibari()
+
+
+def hibari_file(text: str, path: Path) -> None:
+    hibari_engine().save(text, str(path), seed=0)
 
 
 def hibari_bytes(heard: bytes, rate_hz: int, path: Path) -> bytes:
@@ -92,9 +98,11 @@ ENGINES: Final[dict[str, tuple[Callable[[str, Path], None], Callable[[bytes, int
 
 
 def tenant(name: str, port: int) -> dict[str, Any]:
+    # By the command, and by the module, which a model's own environment has without the command's parts.
+    server = ["cotenant.cli.main", "serve"] if name == "hibari" else ["cotenant.tenants.builtin.server"]
     command = [
-        sys.executable, "-m", "cotenant.cli.main", "serve", "speech", "--from", f"{name}_voice:generate",
-        "--port", str(port), "--sample-format", FORMATS[name],
+        sys.executable, "-m", *server, "speech", "--from", f"{name}_voice:generate", "--port", str(port),
+        "--sample-format", FORMATS[name],
     ]  # fmt: skip
     return {
         "kind": "speech", "engine": "launch", "command": command, "url": f"http://127.0.0.1:{port}",
