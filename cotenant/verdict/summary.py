@@ -1,9 +1,10 @@
 """The verdict on a run: from a recording to summary.json, and to the exit code.
 
 summary.json (`cotenant.verdict.typed` has it as objects). Every number has its unit in its name, and a null
-its reason in the `why` beside it, by dotted path. Of the run: `verdict` pass | fail | inconclusive, `validity`
-valid | invalid with `invalid_because`, `decision` interval | point, `player`, `caveats`, `stages`;
-`a_a`: ratios of the closing baseline over the first, and its entry; `solo`: what each load did alone.
+its reason in the `why` beside it, by dotted path. Of the run: `verdict` pass | fail | inconclusive,
+`validity` valid | invalid with `invalid_because`, `decision` interval | point, `player`, `caveats`,
+`stages`; `a_a`: ratios of the closing baseline over the first, and its entry; `solo`: what each load did
+alone.
 
 Of a stage, beside `verdict`, `validity`, `gates` and what each load got (`speech`, `face`, `llm` by load):
 gpu              metric -> `mean` over the measure window, `coverage` (the share of it that is known)
@@ -13,11 +14,11 @@ timing           load -> our own error of its stamps
 vs_reference     voices against the pairs in the baseline, the rest against the solo window: `own`,
                  `reference`, `ratio`, `difference`, one-sided 95 % bounds `low` and `high` of `bounds_of`
 what_if          the least lookahead for clean utterances, by player (`cotenant.verdict.lookaheads`)
-causes           what stalls and freezes are blamed on, strongest first (`typed.Cause`): `what` is llm_prefill,
-                 llm_decode, face, voices, throttle (beside these, likelier than without), co_tenancy (all
-                 together, against the baseline), service_slow (slow alone), voice_late (a face had no sound),
-                 own_load, host (our or the host's own fault) or unattributed; `evidence` is what was seen
-                 while late ones were made, names ending in `_in_time` what was seen otherwise
+causes           what stalls and freezes are blamed on, strongest first (`typed.Cause`): `what` is
+                 llm_prefill, llm_decode, face, voices, throttle (beside these, likelier than without),
+                 co_tenancy (all together, against the baseline), service_slow (slow alone), voice_late (a
+                 face had no sound), own_load, host (our or the host's own fault) or unattributed; `evidence`
+                 is what was seen while late ones were made, and in names that end in `_in_time` otherwise
 caveats          what limits the figures: `kind`, `text`, `advice`, numbers (`typed.Caveat`)
 mend, untried    of a failing stage: the lookahead that this recording proves to help; what was not tried
 """
