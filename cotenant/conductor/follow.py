@@ -107,7 +107,9 @@ class Follower:
         over = (what, edge) == ("stage", "end")
         self._now = None if over else (key, what)
         if over:
+            # Its figures are told no more, and an hour has many streams.
             window.tokens.clear()
+            window.streams.clear()
         return {"name": name, "round": key[1], "phase": what, "edge": edge, "at": self._wall(row["t"])}
 
     def _chunks(self, batches: list[pa.RecordBatch]) -> None:

@@ -133,7 +133,7 @@ def test_servers_that_are_not_what_they_stand_for() -> None:
     tenants = {
         "llm": {"weights": "dummy"},
         "tts": {"frame_ms": 5.0, "published_frame_ms": 15.0, "optimistic": True},
-        "head": {"frame_ms": 60.0, "published_frame_ms": 40.0, "optimistic": False},
+        "head": {"clip_ms": 600.0, "published_clip_ms": 400.0, "optimistic": False},
     }
     found = _summary(good_run(device="gpu"), tenants=tenants)["caveats"]
     assert [each["kind"] for each in found] == [
@@ -142,6 +142,8 @@ def test_servers_that_are_not_what_they_stand_for() -> None:
         "stand-in-pessimistic",
     ]
     assert (found[1]["frame_ms"], found[1]["published_frame_ms"]) == (5.0, 15.0)
+    assert (found[2]["clip_ms"], found[2]["published_clip_ms"]) == (600.0, 400.0)
+    assert "a clip takes 600 ms" in found[2]["text"]
 
 
 @pytest.mark.parametrize(
