@@ -37,7 +37,7 @@ def face_units(facts: Facts, stage: str) -> tuple[Units, Events, Bools]:
     before = np.concatenate(([0], np.cumsum(there))).astype(np.int64)
     arrival, handed, _ = in_order(arrival[there], handed[there], before[offsets])
     offsets = before[offsets]
-    events = _freezes(clips)
+    events = freeze_events(clips)
     begin = np.where(clips.began, clips.pair_start_ns, np.iinfo(np.int64).max)
     give_up = np.where(clips.began, clips.end_ns, 0)
     units, events = units_of(arrival, offsets, begin, give_up, events)
@@ -101,7 +101,7 @@ def _by_second(units: Units) -> Floats:
     return np.asarray(np.log(np.maximum(1.0, total / np.maximum(1, np.bincount(index)))))
 
 
-def _freezes(clips: FaceFleet) -> Events:
+def freeze_events(clips: FaceFleet) -> Events:
     """Those that `clips.freezes` counts, one by one."""
     found: list[tuple[int, int, int, bool]] = []
     for clip in np.flatnonzero(clips.freezes).tolist():

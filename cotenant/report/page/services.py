@@ -8,6 +8,7 @@ from cotenant.playback.arrivals import PLUS_INF_NS
 from cotenant.report.page.base import Base, ms, numbers
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict import columns
+from cotenant.verdict.bootstrap import nearest_ranks
 from cotenant.verdict.columns import NULL, Floats, Ints
 from cotenant.verdict.plan import Window, within
 
@@ -41,15 +42,13 @@ def _by_second(base: Base, times_ns: Ints, values: Floats, *, widest: bool) -> d
 
 def _face(base: Base, seen: Any, streams: Any, at: int) -> dict[str, Any]:
     shown = slice(seen.shown_offsets[at], seen.shown_offsets[at + 1])
-    skew = np.sort(seen.skew_ns[shown])
+    skew = seen.skew_ns[shown]
     watched = int(seen.watched_ns[at])
     began = bool(seen.began[at])
     count = len(skew)
     lengths = seen.intervals_ns[seen.interval_offsets[at] : seen.interval_offsets[at + 1]]
-    quantile = {
-        name: ms(int(skew[min(count - 1, max(0, -(-count * percent // 100) - 1))])) if count else None
-        for name, percent in (("p5", 5), ("p50", 50), ("p95", 95))
-    }
+    found = nearest_ranks(skew, (0.05, 0.5, 0.95)) if count else (None, None, None)
+    quantile = dict(zip(("p5", "p50", "p95"), map(ms, found), strict=True))
     return {
         "stream": int(streams.stream[at]),
         "listener": None if streams.listener[at] == NULL else int(streams.listener[at]),

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from cotenant.playback.freezes import freezes_of
 from cotenant.report.page.activity import Activity, joined
 from cotenant.report.page.base import Base, ms, stage_kind
 from cotenant.report.page.machine import machine_lines
 from cotenant.report.page.playing import fps_lines, gap_lines, playable_ahead
+from cotenant.verdict import causes_faces
 from cotenant.verdict.plan import StagePlan
 
 MOST_SPANS: Final = 20_000
@@ -76,19 +76,18 @@ def underrun_events(base: Base) -> list[dict[str, Any]]:
 def freeze_events(base: Base) -> list[dict[str, Any]]:
     """Every freeze of every measured face, by start."""
     found = []
-    for stage, seen in base.facts.faces.clips.items():
-        streams = base.facts.faces.streams[stage]
-        for at in np.flatnonzero(seen.freezes).tolist():
-            shown = seen.shown_ns[seen.shown_offsets[at] : seen.shown_offsets[at + 1]]
-            pair_start = int(seen.pair_start_ns[at])
-            for freeze in freezes_of(shown, int(seen.end_ns[at]), pair_start):
-                entry = {
-                    "stage": stage,
-                    "stream": int(streams.stream[at]),
-                    "start_s": base.second(freeze.start_ns),
-                    "duration_ms": ms(freeze.duration_ns),
-                }
-                found.append((freeze.start_ns, entry["stream"], entry))
+    for stage, clips in base.facts.faces.clips.items():
+        streams, freezes = base.facts.faces.streams[stage].stream, causes_faces.freeze_events(clips)
+        for clip, start_ns, duration_ns in zip(
+            freezes.stream.tolist(), freezes.start_ns.tolist(), freezes.duration_ns.tolist(), strict=True
+        ):
+            entry = {
+                "stage": stage,
+                "stream": int(streams[clip]),
+                "start_s": base.second(start_ns),
+                "duration_ms": ms(duration_ns),
+            }
+            found.append((start_ns, entry["stream"], entry))
     return [entry for _, _, entry in sorted(found, key=lambda one: one[:2])]
 
 
