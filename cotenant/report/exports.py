@@ -31,7 +31,7 @@ _NAMES: Final[Mapping[str, str]] = {
         name: f"{name}_ns"
         for name in (
             "due", "connected", "sent", "first_byte", "done", "delayed", "arrival", "media", "media_time",
-            "audio_handed", "t", "t0", "t1", "latency",
+            "audio_handed", "t", "t0", "t1", "latency", "leading_silence",
         )
     },
     "bytes": "size_bytes",
