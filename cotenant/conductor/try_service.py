@@ -97,10 +97,9 @@ async def try_face(scenario: Scenario, name: str, folder: Path) -> Tried:
     """Lets the head play a recording that ships with cotenant. `scenario` is resolved."""
     tenant, url = _attached(scenario, name)
     base = Tried(tenant=name, kind="face", url=hide_query(url))
-    protocol, why = tenant.protocol, "as the scenario says"
-    if protocol == AUTO:
-        protocol, why = await service_facts.face_protocol(url, tenant)
-    settings = {"protocol": protocol}
+    settings, why = {"protocol": tenant.protocol}, "as the scenario says"
+    if tenant.protocol == AUTO:
+        settings, why = await service_facts.face_settings(url, tenant)
     faces = next(load for load in _settings(scenario, name, {name: settings}, folder).loads.values()
                  if isinstance(load, FacesLoad) and load.tenant == name)  # fmt: skip
 
@@ -124,7 +123,9 @@ async def try_face(scenario: Scenario, name: str, folder: Path) -> Tried:
     table = recorded.arrivals
     arrival_ns, media_ns, sizes = (table[key].to_pylist() for key in ("arrival", "media_time", "bytes"))
     measured = face_numbers(recorded.row, arrival_ns, media_ns, sizes, faces.fps)
-    return replace(base, told=(f"protocol {protocol}: {why}",), measured=measured, settings=settings)
+    return replace(
+        base, told=(f"protocol {settings['protocol']}: {why}",), measured=measured, settings=settings
+    )
 
 
 async def try_llm(scenario: Scenario, name: str, folder: Path) -> Tried:
@@ -141,18 +142,7 @@ async def try_llm(scenario: Scenario, name: str, folder: Path) -> Tried:
     forms: list[Mapping[str, Any]] = []
 
     async def once(desk: Desk, stage: Stage) -> None:
-        own = desk.settings.tenants[name]
-        while True:
-            dialect = dialect_of(desk, own)
-            forms.append(dialect.fact())
-            body = prepare(desk, load, load.output)
-            outcome = (await ask(desk, stage, load, 0, time.monotonic_ns(), body)).outcome
-            then = None
-            if outcome.end != "eos":
-                then = relaxed(dialect, outcome.status, outcome.error or "", may_chat=may_chat(own))
-            if then is None:
-                return
-            desk.dialects[name] = then
+        forms.extend(await _ask_in_some_form(desk, stage, load))
 
     recorded = await _record(scenario, name, {name: settings}, folder, once)
     if (failure := _why_failed(recorded.row)) is not None:
@@ -161,14 +151,11 @@ async def try_llm(scenario: Scenario, name: str, folder: Path) -> Tried:
     if not table.num_rows:
         return replace(base, failed=failed("empty", "an answer without any tokens"))
     form = forms[-1]
-    told = [_form_text(form)]
-    vllm = await attach.facts(url, ca_file=tenant.ca_file, insecure=bool(tenant.insecure))
-    if vllm:
-        told.append(f"vLLM {vllm['version']}, a KV cache of {vllm['kv_cache']['tokens']} tokens")
     cache = await service_facts.prefix_cache(url, tenant)
+    context = models[0].context_tokens if models else None
+    told = [_form_text(form), *await _vllm_lines(url, tenant)]
     if cache is not None:
         told.append(f"prefix cache {'on: no two of the prompts here begin alike' if cache else 'off'}")
-    context = models[0].context_tokens if models else None
     if context is not None:
         told.append(f"{context} tokens of prompt and answer together")
     measured = llm_numbers(
@@ -177,6 +164,28 @@ async def try_llm(scenario: Scenario, name: str, folder: Path) -> Tried:
     if tenant.protocol == AUTO:
         settings["protocol"] = form["protocol"]
     return replace(base, told=tuple(told), measured=measured, settings=settings, context_tokens=context)
+
+
+async def _ask_in_some_form(desk: Desk, stage: Stage, load: CompletionsLoad) -> list[Mapping[str, Any]]:
+    """Asks until the server takes the form of the request, or no other is left; the forms that were tried."""
+    tenant = desk.settings.tenants[load.tenant]
+    forms: list[Mapping[str, Any]] = []
+    while True:
+        dialect = dialect_of(desk, tenant)
+        forms.append(dialect.fact())
+        body = prepare(desk, load, load.output)
+        outcome = (await ask(desk, stage, load, 0, time.monotonic_ns(), body)).outcome
+        if outcome.end == "eos":
+            return forms
+        then = relaxed(dialect, outcome.status, outcome.error or "", may_chat=may_chat(tenant))
+        if then is None:
+            return forms
+        desk.dialects[load.tenant] = then
+
+
+async def _vllm_lines(url: str, tenant: Tenant) -> list[str]:
+    told = await attach.facts(url, ca_file=tenant.ca_file, insecure=bool(tenant.insecure))
+    return [f"vLLM {told['version']}, a KV cache of {told['kv_cache']['tokens']} tokens"] if told else []
 
 
 def _form_text(form: Mapping[str, Any]) -> str:

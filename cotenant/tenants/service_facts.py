@@ -18,6 +18,7 @@ _LIMIT_S: Final = 5.0
 _BODY_BYTES: Final = 4 << 20
 _MODELS: Final = "/v1/models"
 _MJPEG: Final = "multipart/x-mixed-replace"
+_NO_GET: Final = 405
 _YES_AND_NO: Final = {"True": True, "true": True, "False": False, "false": False}
 
 
@@ -46,9 +47,10 @@ async def prefix_cache(url: str, tenant: Tenant) -> bool | None:
     return _YES_AND_NO.get(said or "")
 
 
-async def face_protocol(url: str, tenant: Tenant) -> tuple[str, str]:
-    """`mjpeg` where a GET of the address begins a stream of pictures, else cotenant's own; and why."""
-    own = ("cotenant", "its address is asked for cotenant's own WebSocket")
+async def face_settings(url: str, tenant: Tenant) -> tuple[dict[str, Any], str]:
+    """A tenant's settings for this head, and why: MJPEG that is watched, MJPEG that is asked for with the
+    audio, else cotenant's own WebSocket."""
+    own = {"protocol": "cotenant"}, "its address is asked for cotenant's own WebSocket"
     if not url.startswith(("http://", "https://")):
         return own
     trusted = connector(url, tenant.ca_file, insecure=bool(tenant.insecure))
@@ -60,7 +62,10 @@ async def face_protocol(url: str, tenant: Tenant) -> tuple[str, str]:
             session.get(url, allow_redirects=False) as response,
         ):
             if response.content_type == _MJPEG:
-                return "mjpeg", f"it answers {_MJPEG}"
+                watched = {"protocol": "mjpeg", "frames": {"audio": {"send": "none"}}}
+                return watched, f"a GET is answered with {_MJPEG}, whatever is said; no audio is sent"
+            if response.status == _NO_GET:
+                return {"protocol": "mjpeg"}, "it takes no GET, so audio is sent by POST"
     return own
 
 
