@@ -118,7 +118,8 @@ def _piece(
     counts, size = np.diff(offsets), high - low
     began = voice >= 0
     began[began] = played.began[voice[began]]
-    start = np.where(began, played.start_ns[np.where(began, voice, -1)] if size else 0, 0)
+    start = np.zeros(size, np.int64)
+    start[began] = played.start_ns[voice[began]]
     pair_start = np.where(began, start + PATIENCE_NS, 0)
     some = np.flatnonzero(began & (counts > 0))
     if some.size:

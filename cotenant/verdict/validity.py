@@ -70,9 +70,9 @@ def caveats(
             )
     for kind, name, inside in _faults_of(plan, stage):
         if kind == "tenant" and inside:
-            found.append(
-                caveat("tenant-ended", f"the tenant {name} ended in this stage", f"see logs/{name}.log")
-            )
+            tenant = plan.scenario.tenants.get(name)
+            log = f"{name}@*.log" if tenant is not None and tenant.replicas > 1 else f"{name}.log"
+            found.append(caveat("tenant-ended", f"the tenant {name} ended in this stage", f"see logs/{log}"))
         elif kind == "observer" and inside:
             said = str(told_by(recording, name).get("said") or "")
             text = f"the observer {name} ended in this stage" + (f" ({said})" if said else "")

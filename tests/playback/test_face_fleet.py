@@ -171,6 +171,15 @@ def test_no_face_at_all() -> None:
     assert fleet.window_offsets.tolist() == [0]
 
 
+def test_faces_in_a_run_that_has_no_voice_at_all_were_not_seen() -> None:
+    voices = part_of(_voices(random.Random(1), 3), np.zeros(0, np.int64))
+    clips = _clips(random.Random(1), voices, 4)
+    found = judge_faces(clips, voices, play_fleet(voices, PLAYERS[0]), PLAYERS[0])
+    assert not found.began.any()
+    assert found.shown_ns.size == 0
+    assert found.frames.tolist() == np.diff(clips.offsets).tolist()
+
+
 def test_a_face_without_a_voice_was_not_seen() -> None:
     voices = _voices(random.Random(2), 3)
     clips = Clips(

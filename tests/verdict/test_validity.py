@@ -152,6 +152,15 @@ def test_a_tenant_that_ended_is_a_caveat_and_so_is_one_still_busy() -> None:
     stage = _stages(builder)["crowd"]
     assert stage["validity"] == "valid"
     assert [caveat["kind"] for caveat in stage["caveats"]] == ["not-idle", "tenant-ended"]
+    assert stage["caveats"][1]["advice"] == "see logs/llm.log"
+
+
+def test_each_replica_of_a_tenant_has_a_log_of_its_own() -> None:
+    builder = good_run()
+    builder.scenario["tenants"]["tts"]["replicas"] = 2
+    builder.fault("tenant:tts", 100 * S)
+    told = [c["advice"] for c in _stages(builder)["crowd"]["caveats"] if c["kind"] == "tenant-ended"]
+    assert told == ["see logs/tts@*.log"]
 
 
 def test_a_baseline_without_a_voice_is_none() -> None:
