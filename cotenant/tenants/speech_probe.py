@@ -6,16 +6,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 
 from cotenant.errors import CouldNotRun, ServiceError
+from cotenant.scenario.parse import HIDDEN
 from cotenant.scenario.schema import Tenant
 from cotenant.scenario.values import AUTO
 from cotenant.tenants.http_probe import connector, get
 from cotenant.units import NS_PER_S
 from cotenant.wire.addresses import at_root, over_http, service_url
-from cotenant.wire.http1 import Head
+from cotenant.wire.http1 import Head, status_kind
 from cotenant.wire.speech_probe import (
     ASKED,
     PROBE_TEXT,
@@ -30,6 +32,9 @@ from cotenant.wire.speech_servers import SERVERS, SpeechCall, SpeechServer, call
 _ASK_LIMIT_S: Final = 5.0
 _ANSWER_BYTES: Final = 8 << 20
 _API_BYTES: Final = 4 << 20
+# A key is found whole before the text is cut.
+_REFUSAL_BYTES: Final = 1 << 16
+_TOLD_CHARACTERS: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +58,23 @@ async def find(name: str, url: str, tenant: Tenant) -> Found:
 
 def _session(url: str, tenant: Tenant) -> aiohttp.ClientSession:
     """For one request: some servers hang up after each answer without saying so."""
-    key = os.environ.get(tenant.api_key_env, "").strip() if tenant.api_key_env else ""
+    key = _key(tenant)
     headers = {"User-Agent": "cotenant", **({"Authorization": f"Bearer {key}"} if key else {})}
     own = connector(url, tenant.ca_file, insecure=bool(tenant.insecure))
     return aiohttp.ClientSession(headers=headers, connector=own)
+
+
+def _key(tenant: Tenant) -> str:
+    return os.environ.get(tenant.api_key_env, "").strip() if tenant.api_key_env else ""
+
+
+def _without_secrets(text: str, url: str, tenant: Tenant) -> str:
+    """Servers quote keys when they refuse them, and clients quote addresses."""
+    parts = urlsplit(url)
+    secrets = [_key(tenant), parts.password or "", *(value for _, value in parse_qsl(parts.query))]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 async def _said(url: str, tenant: Tenant) -> dict[str, Any]:
@@ -82,7 +100,8 @@ async def _try(name: str, url: str, tenant: Tenant, recognised: Recognised) -> F
     try:
         answered = await _ask(url, tenant, server, {}, limit_s)
     except ServiceError as error:
-        raise CouldNotRun(_failed(name, recognised, error)) from None
+        told_error = _without_secrets(str(error), url, tenant)[:_TOLD_CHARACTERS]
+        raise CouldNotRun(_failed(name, recognised, told_error)) from None
     rate_hz, by = tenant.rate or answered.rate_hz, "as the scenario says" if tenant.rate else "as it tells"
     if not answered.told_rate and tenant.rate is None:
         rate_hz, by = await _rate_of_wav(url, tenant, server, limit_s)
@@ -133,8 +152,9 @@ async def _ask(
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise ServiceError("protocol", f"{type(error).__name__}: {error}") from None
     if head.status != 200:
-        said = body[:200].decode(errors="replace").strip()
-        raise ServiceError("protocol", f"HTTP {head.status}: {said}", status=head.status)
+        said = " ".join(body[:_REFUSAL_BYTES].decode(errors="replace").split())
+        kind = status_kind(head.status) or "protocol"
+        raise ServiceError(kind, f"HTTP {head.status}: {said}", status=head.status)
     answered = read_answer(head, body, server)
     if not answered.samples:
         raise ServiceError("empty", "an answer without any samples")
@@ -154,7 +174,7 @@ async def _post(session: aiohttp.ClientSession, url: str, asked: SpeechCall) -> 
         return Head(status=response.status, headers=told, chunked=False), body
 
 
-def _failed(name: str, recognised: Recognised, error: ServiceError) -> str:
+def _failed(name: str, recognised: Recognised, error: str) -> str:
     if recognised.sure:
         return f"{name}: protocol {recognised.protocol} ({recognised.why}), but its first answer: {error}"
     known = ", ".join(SERVERS)

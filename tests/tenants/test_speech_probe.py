@@ -140,3 +140,11 @@ def test_the_key_goes_along_and_is_not_told(monkeypatch: pytest.MonkeyPatch) -> 
     result, served = found(openai(None), api_key_env="TTS_KEY")
     assert {one.headers["authorization"] for one in served} == {"Bearer sesame"}
     assert "sesame" not in repr(result)
+
+
+def test_a_key_that_a_server_quotes_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTS_KEY", "open-sesame")
+    quoted = Script(status=401, framing="length", pieces=[(0, b"bad key open-sesame\nnor 7seven7")])
+    with pytest.raises(CouldNotRun, match=r"HTTP 401: bad key \(hidden\) nor \(hidden\)") as caught:
+        found(lambda _: quoted, path="/say?token=7seven7", api_key_env="TTS_KEY")
+    assert "sesame" not in str(caught.value)
