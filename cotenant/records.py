@@ -43,6 +43,7 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         stream=_I, tenant=_S, load=_S, kind=_S, stage=_S, round=_N, listener=_N, utterance=_N, due=_I,
         connected=_I, sent=_I, first_byte=_I, done=_I, delayed=_I, end=_S, error_kind=_S, error=_S,
         status=_N, bytes=_I, rate_hz=_N, sample_format=_S, prompt_tokens=_I, output_tokens=_I, stamp=_S,
+        leading_silence=_I,
     ),
     # (stream, seq) is unique; should one stand there twice, the last wins (audio kept after the fact).
     "chunks": _schema(stream=_I, seq=_N, arrival=_I, media=_I, bytes=_I, shared_read=_B, audio_offset=_I),

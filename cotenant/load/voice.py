@@ -98,6 +98,7 @@ async def _speak_http(
 
 
 def _conclude(desk: Desk, stage: Stage, outcome: Outcome, rows: StreamRows, consumer: VoiceConsumer) -> Heard:
+    rows.set(leading_silence=consumer.leading_silence_ns())
     rows.ended()
     done_ns, whole = outcome.done_ns, outcome.end == "eos"
     assert done_ns is not None

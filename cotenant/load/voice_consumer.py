@@ -1,15 +1,22 @@
 """What reads a voice's answer: a row a message, the samples kept until it is known whether they stalled."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+import numpy as np
 
 from cotenant.load.desk import Desk, StreamRows
 from cotenant.load.settings import VoicesLoad
+from cotenant.playback.energy import leading_silence_ns
 from cotenant.wire.http1 import Body, Head
 from cotenant.wire.pcm import media_ns
 from cotenant.wire.speech import Audio, Finished, SpeechDecoder, SpeechEvent
 from cotenant.wire.speech_servers import SERVERS
 from cotenant.wire.speech_socket import SpeechSocketDecoder
+
+# About two seconds of a usual voice.
+_HEAD_BYTES: Final = 96_000
+_PEAK: Final = 32_767
 
 
 class Tap(Protocol):
@@ -40,6 +47,8 @@ class VoiceConsumer:
         self._seq = 0
         self._kept: list[tuple[dict[str, object], bytes]] = []
         self._refused = False
+        # The beginning, for how long it is silent.
+        self._head = bytearray()
         self._tap = tap
 
     def sent(self) -> None:
@@ -98,6 +107,8 @@ class VoiceConsumer:
             self.outputs += message.samples
             self.arrival_ns.append(arrival_ns)
             self.media_ns.append(media)
+            if len(self._head) < _HEAD_BYTES:
+                self._head += message.data
             if self._tap is not None:
                 self._tap.feed(message.data, rate_hz, self._decoder.sample_format)
         row: dict[str, object] = {
@@ -114,6 +125,18 @@ class VoiceConsumer:
         self._desk.writer.append("chunks", **row, audio_offset=offset)
         if self._desk.late_audio is not None:
             self._kept.append((row, message.data))
+
+    def leading_silence_ns(self) -> int | None:
+        """How long the voice is silent at its beginning; None where its first seconds are no sound."""
+        decoder = self._decoder
+        if decoder is None or decoder.rate_hz is None or not self.outputs:
+            return None
+        if decoder.sample_format == "f32":
+            pcm = np.frombuffer(self._head, dtype="<f4")
+            pcm = (np.clip(np.nan_to_num(pcm), -1, 1) * _PEAK).astype(np.int16)
+        else:
+            pcm = np.frombuffer(self._head, dtype="<i2")
+        return leading_silence_ns(pcm, decoder.rate_hz)
 
     def keep_stalled(self) -> None:
         """The limit had been reached, but this one stalled: its audio and its rows once more."""

@@ -35,7 +35,13 @@ from cotenant.verdict.stages import StageFacts, put_reference
 # What another lookahead changes begins with one of these.
 _CHANGED: Final = ("speech", "face", "vs_reference")
 # But for these: they are before the player, or beside it.
-_UNCHANGED: Final = ("speech.ttfa_ms.", "speech.rtf.", "speech.chunk_gap", "face.frame_latency_ms.")
+_UNCHANGED: Final = (
+    "speech.ttfa_ms.",
+    "speech.audible_ttfa_ms.",
+    "speech.rtf.",
+    "speech.chunk_gap",
+    "face.frame_latency_ms.",
+)
 _Judged = Mapping[str, Mapping[int, dict[str, Any]]]
 
 

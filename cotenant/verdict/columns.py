@@ -79,6 +79,7 @@ class Streams:
     sent: Ints
     done: Ints
     delayed: Ints
+    leading_silence: Ints
     prompt_tokens: Ints
     load: Texts
     stage: Texts

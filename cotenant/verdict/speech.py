@@ -33,7 +33,9 @@ NO_GAP: Final = "no utterance came in more than one burst"
 NO_SECOND: Final = "no utterance came in more than one chunk"
 NO_SHORT: Final = "no utterance has a pair in the baseline, so short ones cannot be told"
 NO_AUDIO: Final = "no audio arrived"
+NO_SILENCE: Final = "this recording does not tell how long the voices are silent at their beginning"
 SOME_SHORT: Final = "of {} utterances it is not known how long they are in the baseline: they may be short"
+_NONE_OF: Final = {"chunk_gap_max_ms": NO_GAP, "audible_ttfa_ms": NO_SILENCE}
 _PAIRED_QUANTILES: Final = {
     "ttfa_p95": ("ttfa_ms", 0.95),
     "time_to_playback_p95": ("time_to_playback_ms", 0.95),
@@ -73,6 +75,8 @@ def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) ->
     audio, last = played.audio_ns[rows], played.last_arrival_ns[rows]
     timed = ~silent & (streams.sent != NULL)
     gap_max = columns.max_of(voices.gaps_ns, voices.gap_offsets)[rows]
+    silence = streams.leading_silence
+    audible = np.where(silence == NULL, np.nan, played.first_arrival_ns[rows] - streams.due + silence)
     headroom = np.where(began, played.headroom_ns[rows].astype(np.float64), -np.inf)
     headroom[began & (played.headroom_ns[rows] == PLUS_INF_NS)] = np.inf
     paired = (pair_audio_ns > 0) & ~voices.failed[rows]
@@ -83,6 +87,7 @@ def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) ->
         blocks=blocks,
         values={
             "ttfa_ms": milliseconds(_or_inf(played.first_arrival_ns[rows] - streams.due, ~silent)),
+            "audible_ttfa_ms": milliseconds(np.where(silent, np.inf, audible)),
             "time_to_playback_ms": milliseconds(_or_inf(played.start_ns[rows] - streams.due, began)),
             "chunk_gap_max_ms": milliseconds(np.where(gap_max < BURST_NS, np.nan, gap_max)),
             "rtf": ratio,
@@ -106,6 +111,7 @@ def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
     _lengths(part, voices, facts, compared)
     for path, names in (
         ("ttfa_ms", ("p50", "p95", "p99")),
+        ("audible_ttfa_ms", ("p50", "p95")),
         ("time_to_playback_ms", ("p50", "p95")),
         ("chunk_gap_max_ms", ("p50", "p95")),
         ("rtf", ("p50", "p95")),
@@ -113,7 +119,7 @@ def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
         ("required_lookahead_ms", ("p50", "p95", "p99")),
         ("audio_underrun_ms", ("p95",)),
     ):
-        reason = NO_STREAM if not size else NO_GAP if path == "chunk_gap_max_ms" else NO_AUDIO
+        reason = _NONE_OF.get(path, NO_AUDIO) if size else NO_STREAM
         first = path == "ttfa_ms"
         sample = known(facts.values[path], blocks)
         put_quantiles(part, path, sample, names, reason, count=first, enough=("p95", "p99") if first else ())

@@ -54,6 +54,7 @@ class Speech:
     short: int | None = None
     runaway: int | None = None
     ttfa_ms: Quantiles = field(default_factory=Quantiles)
+    audible_ttfa_ms: Quantiles = field(default_factory=Quantiles)
     time_to_playback_ms: Quantiles = field(default_factory=Quantiles)
     chunk_gap_ms: Quantiles = field(default_factory=Quantiles)
     chunk_gap_max_ms: Quantiles = field(default_factory=Quantiles)

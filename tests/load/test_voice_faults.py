@@ -60,6 +60,7 @@ def test_a_good_utterance(uv: bool) -> None:
     assert chunks[0]["arrival"] < chunks[1]["arrival"] <= last["done"]
     assert [row["audio_offset"] for row in chunks] == [0, len(PIECE)]
     assert bytes(rows.audio) == PIECE * 2
+    assert last["leading_silence"] == 0
     assert not heard.failed
     # 200 ms of audio with a lookahead of 400: it plays from the end of the stream on.
     assert heard.end_ns == last["done"] + 200 * NS_PER_MS

@@ -210,3 +210,21 @@ def test_the_gap_of_a_random_instant_is_that_of_a_simulation(arrivals: list[floa
     stage = _stages(builder)["alone"]
     assert stage["speech"]["chunk_gap_time_weighted_ms"] == simulated
     assert ("speech.chunk_gap_time_weighted_ms.p50" in stage["why"]) == (len(arrivals) == 1)
+
+
+def test_the_first_sound_is_later_than_the_first_sample() -> None:
+    builder = _run()
+    for number, (first, silence_ms) in enumerate(((100, 50), (200, 0), (300, 400))):
+        builder.voice("alone", (20 + number) * S, steady(first, 5), [160] * 5)
+        builder.rows["streams"][-1]["leading_silence"] = silence_ms * MS
+    speech = _stages(builder)["alone"]["speech"]
+    assert speech["ttfa_ms"]["p95"] == 300.0
+    assert speech["audible_ttfa_ms"] == {"p50": 200.0, "p95": 700.0}
+
+
+def test_a_recording_without_silences_says_so() -> None:
+    builder = _run()
+    builder.voice("alone", 20 * S, steady(100, 5), [160] * 5)
+    stage = _stages(builder)["alone"]
+    assert stage["speech"]["audible_ttfa_ms"]["p95"] is None
+    assert "silent at their beginning" in stage["why"]["speech.audible_ttfa_ms.p95"]
