@@ -15,6 +15,7 @@ def test_the_notes_tell_the_hint_of_what_happened_most() -> None:
     stage = {
         "name": "all", "baseline": False, "invalid_because": [], "caveats": [], "gates": [],
         "llm": {"decode": llm},
+        "face": {"streams": 5, "failed": 2, "errors": {"truncated": 2}},
         "speech": {"streams": 4, "failed": 1, "errors": {"rate_limited": 1}, "delayed": 0},
     }  # fmt: skip
     summary = {
@@ -23,4 +24,5 @@ def test_the_notes_tell_the_hint_of_what_happened_most() -> None:
     }  # fmt: skip
     found = notes(summary)
     assert f"all: 3 requests of decode failed (timeout 1, unauthorized 2); {HINTS['unauthorized']}" in found
+    assert f"all: 2 of 5 clips failed (truncated 2); {HINTS['truncated']}" in found
     assert f"all: 1 of 4 utterances failed (rate_limited 1); {HINTS['rate_limited']}" in found

@@ -122,6 +122,9 @@ def _failures(stage: Entry) -> list[str]:
         found.append(
             f"{speech['failed']} of {speech['streams']} utterances failed ({_kinds(speech)}){_hint(speech)}"
         )
+    face = stage.get("face")
+    if face and face.get("failed"):
+        found.append(f"{face['failed']} of {face['streams']} clips failed ({_kinds(face)}){_hint(face)}")
     for name, load in (stage.get("llm") or {}).items():
         if load["failed"]:
             found.append(f"{load['failed']} requests of {safe(name)} failed ({_kinds(load)}){_hint(load)}")

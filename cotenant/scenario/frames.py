@@ -1,4 +1,4 @@
-"""The `frames` of a face tenant: where a head that is not ours has its pictures, and how audio goes in. Pure."""
+"""The `frames` of a face tenant: where another head has its pictures, and how audio goes in. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -26,6 +26,12 @@ def _path(value: str) -> str:
 def _header(value: str) -> str:
     if _HEADER_RE.fullmatch(value) is None:
         raise ValueError(f"{value[:40]!r} is no name of a header; write it as in X-Timestamp")
+    return value
+
+
+def _fields(value: dict[str, Any]) -> dict[str, Any]:
+    if not value or any(inner is None for inner in value.values()):
+        raise ValueError("every message would be that; write a field and its value, as in {type: done}")
     return value
 
 
@@ -61,7 +67,7 @@ class Frames(_Model):
     fps: Annotated[int, PlainValidator(whole(1, 240))] | None = None
     start: dict[str, Any] | None = None
     end: dict[str, Any] | None = None
-    done: dict[JsonPath, Any] | None = None
+    done: Annotated[dict[JsonPath, Any], AfterValidator(_fields)] | None = None
     error: JsonPath | None = None
     audio: FrameAudio = Field(default_factory=FrameAudio)
 

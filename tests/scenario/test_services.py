@@ -126,6 +126,18 @@ def test_messages_with_secrets_are_hidden_on_disk() -> None:
             "frames.audio",
             "body",
         ),
+        (
+            "face",
+            {"protocol": "websocket", "frames": {"image": "a", "done": {}}},
+            "frames.done",
+            "every message would be that",
+        ),
+        (
+            "face",
+            {"protocol": "websocket", "frames": {"image": "a", "done": {"type": None}}},
+            "frames.done",
+            "as in {type: done}",
+        ),
         ("face", {"protocol": "mjpeg", "frames": {"fps": 0}}, "frames.fps", ""),
         (
             "face",

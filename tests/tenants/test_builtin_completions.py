@@ -3,12 +3,17 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
 import pytest
 
+from cotenant.load.asker import ask, prepare
+from cotenant.load.warm import Warmth, warm
+from cotenant.records import WARM_STAGE
+from tests.load import rig
 from tests.tenants.built_in import Running, running
 
 pytestmark = pytest.mark.slow
@@ -219,3 +224,24 @@ def test_a_chat_as_a_whole_and_its_refusals(llm: Running) -> None:
     assert len(value["choices"][0]["message"]["content"].split()) == 3
     assert [status for status, _ in refused] == [400] * 3
     assert all("message" in json.loads(text)["error"]["message"] for _, text in refused)
+
+
+def test_a_load_of_chats_has_prompts_of_the_length_asked_for(llm: Running) -> None:
+    async def client() -> tuple[Warmth, rig.KeptRows]:
+        load = rig.completions(prompt=200, output=6, streams=2)
+        told = rig.settings([rig.tenant(llm.url, "llm", protocol="chat")], [load])
+        async with rig.desk_for(told) as (desk, rows):
+            warmth = await warm(desk, rig.new_stage(WARM_STAGE), "decode")
+            await ask(desk, rig.new_stage(), load, 0, time.monotonic_ns(), prepare(desk, load, 6))
+            return warmth, rows
+
+    warmth, rows = asyncio.run(client())
+    assert (warmth.ok, warmth.failures) == (2, [])
+    assert warmth.request is not None
+    assert (warmth.request["protocol"], warmth.request["usage"]) == ("chat", "running")
+    row = rows.stream(-1)
+    assert (row["end"], row["output_tokens"]) == ("eos", 6)
+    # A token of the speaker's is among them.
+    assert abs(row["prompt_tokens"] - 200) <= 1
+    mine = [token["tokens"] for token in rows.rows["tokens"] if token["stream"] == row["stream"]]
+    assert mine == [1] * 6
