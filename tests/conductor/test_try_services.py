@@ -116,7 +116,7 @@ def test_the_built_in_servers_become_a_scenario_that_runs(
     assert scenario.tenants["llm"].model == "tiny"
     assert resolve(scenario, "cpu").stages == resolve(load("all-together"), "cpu").stages
 
-    once = ["stages=[{name: a, load: [voices, faces, decode], baseline: true}]", "load.decode.streams=1",
+    once = ["stages=[{name: a, load: [voices, faces, decode]}]", "load.decode.streams=1",
             "load.voices.listeners=1", "timing.measure=1500ms", "timing.settle=200ms", "timing.solo=0s",
             "observe.gpu=false"]  # fmt: skip
     sets = [part for text in once for part in ("--set", text)]
