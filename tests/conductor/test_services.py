@@ -113,6 +113,9 @@ def test_a_run_over_tls_with_keys(tmp_path: Path, certificate: Path, monkeypatch
     tables = read(ended.run_dir).tables
     assert len(tables["frames"])
     assert len(tables["tokens"])
+    # The observer was let in too: the server has no GET, and 0 would be no answer.
+    engine = tables["engine"].to_pylist()
+    assert {(row["metric"], row["value"]) for row in engine} == {("unavailable", 405.0)}
     stage = next(stage for stage in ended.summary["stages"] if stage["name"] == "all")
     assert stage["llm"]["decode"]["finished"] > 0
     assert stage["face"]["first_frame_ms"]["p50"] is not None

@@ -35,6 +35,15 @@ def test_each_can_be_switched_off() -> None:
         assert everything - set(_commands(f"observe.{field}=false")) == {gone}
 
 
+def test_an_engine_is_read_by_its_tenants_own_key_and_trust() -> None:
+    attached = ["tenants.llm.engine=attach", "tenants.llm.url=https://h:3", "tenants.llm.api_key_env=LLM_KEY"]
+    flags = _commands(*attached, "tenants.llm.ca_file=ca.pem")["engine-llm"]
+    assert flags[-4:] == ["--api-key-env", "LLM_KEY", "--ca-file", "ca.pem"]
+    flags = _commands(*attached, "tenants.llm.insecure=true")["engine-llm"]
+    assert flags[-3:] == ["--api-key-env", "LLM_KEY", "--insecure"]
+    assert not {"--insecure", "--ca-file", "--api-key-env"} & set(_commands()["engine-llm"])
+
+
 def test_tenants_are_told_by_pid_and_the_run_by_what_all_descend_from() -> None:
     flags = _commands()["gpu"]
     assert flags[flags.index("--pids") + 1] == "llm=9,tts@0=7,tts@1=8"
