@@ -23,16 +23,17 @@ def write_markdown(flag: str, path: Path, text: str) -> None:
     _write(flag, path, text, mode)
 
 
-def write_whole(flag: str, path: Path, data: bytes) -> None:
+def write_whole(flag: str, path: Path, data: bytes, *, follow: bool = True) -> None:
     """Puts a file in its place in one step; what was there stays until then. Raises UserError.
 
-    A link stays one, and what is no file (/dev/stdout, a pipe) is written to.
+    A link stays one, and what is no file (/dev/stdout, a pipe) is written to. Without `follow` the file takes
+    the place of whatever but a folder is there: for a path that nobody chose.
     """
     with _told(flag, path):
         if path.is_dir():
             raise UserError(f"{flag}: cannot write {path}: it is a directory")
-        place = path.resolve()
-        if path.exists() and not path.is_file():
+        place = path.resolve() if follow else path
+        if follow and path.exists() and not path.is_file():
             path.write_bytes(data)
             return
         handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:100]}.")

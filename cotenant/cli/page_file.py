@@ -43,7 +43,8 @@ def write_page(
         fallback=render_fallback(summary, data["console"]),
         data=data,
     )
-    write_whole(flag, to, text.encode("utf-8"))
+    # A run directory may come from somebody else: a link in it must not lead to a file of whoever reads it.
+    write_whole(flag, to, text.encode("utf-8"), follow=to != run_dir / PAGE_NAME)
 
 
 def write_compare_page(comparison: Mapping[str, Any], runs: "tuple[Recording, Recording]", to: Path) -> None:

@@ -165,6 +165,23 @@ def test_a_disk_that_fills_up_leaves_the_former_page(
     assert contents(run_dir) == before
 
 
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe"])
+def test_what_lies_at_the_page_in_a_foreign_run_is_replaced_and_not_followed(
+    run_dir: Path, tmp_path: Path, kind: str
+) -> None:
+    page, victim = run_dir / PAGE_NAME, tmp_path / "victim"
+    if kind == "pipe":
+        os.mkfifo(page)
+    else:
+        page.symlink_to(victim)
+    if kind == "link":
+        victim.write_text("precious")
+    assert report(run_dir) == 0
+    assert page.is_file()
+    assert not page.is_symlink()
+    assert victim.read_text() == "precious" if kind == "link" else not victim.exists()
+
+
 def test_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(tmp_path / "nothing") == 2
     assert report(tmp_path) == 2

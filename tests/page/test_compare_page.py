@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli.app import make_app
+from cotenant.run_dir import manifest
 from tests.page.browser import Page
 from tests.page.runs import write_run
 from tests.page.test_page import DRAW_ALL
@@ -28,3 +29,15 @@ def test_both_runs_are_named_in_every_plot(tab: Page, crowd: tuple[Path, Path], 
         "return !plot.fold.querySelector('tbody tr'); }).length"
     )
     assert bare == 0
+
+
+def test_long_names_of_what_differs_are_no_wider_than_the_window(tab: Page, tmp_path: Path) -> None:
+    runs = [str(write_run(good_run(), tmp_path / name)) for name in ("a", "b")]
+    told = manifest.read(tmp_path / "b")
+    manifest.write(tmp_path / "b", {**told, "device": {**told["device"], "name": "x" * 500}})
+    page = tmp_path / "compare.html"
+    with pytest.raises(SystemExit):
+        make_app()(["compare", *runs, "--html", str(page)], prog_name="cotenant")
+    tab.open(page)
+    assert "xxx" in tab.evaluate("document.querySelector('.notes').textContent")
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1280
