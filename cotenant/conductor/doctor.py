@@ -84,8 +84,6 @@ def _resolve(scenario: Scenario, device: Device) -> tuple[Scenario, Trouble | No
 
 def _why_no_gpu(device: Device) -> Trouble | None:
     """Why NVML shows none; of one that is there, why it is not used."""
-    if device.note is not None:
-        return Trouble(text=device.note)
     nvml = open_nvml()
     if isinstance(nvml, NvmlTrouble):
         return Trouble(text=nvml.message, advice=nvml.advice)
@@ -95,6 +93,10 @@ def _why_no_gpu(device: Device) -> Trouble | None:
         nvml.close()
     if isinstance(found, NvmlTrouble):
         return Trouble(text=found.message, advice=found.advice)
+    if device.note is not None:
+        return Trouble(
+            text=device.note, advice="install a CUDA build: https://pytorch.org/get-started/locally"
+        )
     return Trouble(text=f"{found.name} is here, and the scenario asks for the CPU")
 
 

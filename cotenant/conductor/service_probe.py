@@ -58,7 +58,8 @@ async def _look_at(name: str, tenant: Tenant) -> ServiceFacts:
         else:
             what += "; takes a free port"
     except CotenantError as error:
-        return ServiceFacts(name=name, what=what, trouble=Trouble(text=str(error)), note=note)
+        text = str(error).removeprefix(f"{name}: ")
+        return ServiceFacts(name=name, what=what, trouble=Trouble(text=text), note=note)
     return ServiceFacts(name=name, what=what, note=note)
 
 
@@ -133,24 +134,36 @@ def programs(scenario: Scenario | None, used: Mapping[str, Tenant], device_kind:
 
 
 def models(used: Mapping[str, Tenant]) -> dict[str, ModelSizes]:
-    """Sizes of the models in folders: weights by their files, the cache by config.json."""
+    """Sizes of the models that are on this disk: weights by their files, the cache by config.json."""
     return {
         name: _sizes(tenant.vllm)
         for name, tenant in used.items()
-        if tenant.vllm is not None and tenant.vllm.model not in MODEL_SHAPES and is_path(tenant.vllm.model)
+        if tenant.vllm is not None and tenant.vllm.model not in MODEL_SHAPES
     }
 
 
 def _sizes(block: Vllm) -> ModelSizes:
-    folder = Path(block.model).expanduser()
+    unknown = ModelSizes(weights_bytes=None, kv_bytes_per_token=None)
+    folder = Path(block.model).expanduser() if is_path(block.model) else _downloaded(block.model)
+    if folder is None:
+        return unknown
     try:
         files = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
         weights_bytes = sum(path.stat().st_size for path in files) or None
         config: Any = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return ModelSizes(weights_bytes=None, kv_bytes_per_token=None)
+        return unknown
     per_token = kv_bytes_per_token(config, value_bytes(block)) if isinstance(config, dict) else None
     return ModelSizes(weights_bytes=weights_bytes, kv_bytes_per_token=per_token)
+
+
+def _downloaded(model: str) -> Path | None:
+    """The newest snapshot of ORGANISATION/NAME where Hugging Face's libraries keep what they downloaded."""
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    folders = (cache / f"models--{model.replace('/', '--')}" / "snapshots").glob("*")
+    found = [folder for folder in folders if (folder / "config.json").is_file()]
+    return max(found, key=lambda folder: folder.stat().st_mtime, default=None)
 
 
 async def _vllm_version(program: str) -> str | None:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from cotenant.cli import doctor as command
-from cotenant.conductor import doctor, gpu_probe, host_probe, preflight
+from cotenant.conductor import doctor, gpu_probe, host_probe, preflight, service_probe
 from cotenant.conductor.preflight import Device
 from cotenant.errors import UserError
 from cotenant.report.doctor.findings import can_run, findings
+from cotenant.scenario.schema import Tenant
 from cotenant.testing.fake_nvml import install
 from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
 
@@ -96,7 +97,7 @@ def test_what_keeps_a_scenario_from_running(tmp_path: Path) -> None:
         facts = doctor.look("all-together", given, tmp_path)
     troubles = {one.name: one.trouble.text for one in facts.services if one.trouble is not None}
     assert f"port {port} of 127.0.0.1 is in use" in troubles["llm"]
-    assert "nothing answers at ws://127.0.0.1:1" in troubles["head"]
+    assert troubles["head"].startswith("nothing answers at ws://127.0.0.1:1")
     assert not can_run(findings(facts))
     notes = [one.note.text for one in facts.services if one.note is not None]
     assert notes == ["COTENANT_NO_SUCH_KEY is not set: requests go without a key"]
@@ -136,3 +137,40 @@ def test_a_vllm_beside_its_neighbours_on_a_gpu(tmp_path: Path, monkeypatch: pyte
         one.text for one in found if one.topic == "memory" and one.advice.startswith("--set")
     )
     assert "/no/vllm is no program here" in told[("llm", "missing")].text
+
+
+def test_a_pytorch_without_cuda_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(preflight, "_torch_has_cuda", lambda: False)
+    with install(FakeLibrary(FakeGpu())):
+        facts = doctor.look("tts-alone", [], tmp_path)
+    assert facts.gpu_missing is not None
+    assert "the installed PyTorch has no CUDA" in facts.gpu_missing.text
+    assert "pytorch.org" in facts.gpu_missing.advice
+
+
+CONFIG = {"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64}
+
+
+@pytest.mark.parametrize("downloaded", [False, True])
+def test_sizes_are_those_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downloaded: bool
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--an-org--a-model/snapshots/0123" if downloaded else tmp_path / "mine"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    for part in ("model-1.safetensors", "model-2.safetensors"):
+        (folder / part).write_bytes(bytes(1_000))
+    block = {"bin": "/v/vllm", "model": "an-org/a-model" if downloaded else str(folder)}
+    tenant = Tenant.model_validate({"kind": "completions", "engine": "launch", "vllm": block})
+    found = service_probe.models({"llm": tenant})["llm"]
+    assert (found.weights_bytes, found.kv_bytes_per_token) == (2_000, 2 * 2 * 4 * 64 * 2)
+    (folder / "config.json").write_text("{")
+    assert service_probe.models({"llm": tenant})["llm"].weights_bytes is None
+
+
+def test_a_model_that_is_not_here_has_no_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    block = {"bin": "/v/vllm", "model": "an-org/a-model"}
+    tenant = Tenant.model_validate({"kind": "completions", "engine": "launch", "vllm": block})
+    assert service_probe.models({"llm": tenant})["llm"].kv_bytes_per_token is None
