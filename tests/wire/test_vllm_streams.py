@@ -115,3 +115,24 @@ def test_times_that_are_none_do_not_spoil_the_count(metrics: str) -> None:
     assert decoder.feed(Body(data=data, closes=True, after_bytes=0)) == [
         Usage(prompt_tokens=8, output_tokens=1)
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "prompt_tokens"),
+    [
+        ("chat", [0, 1, 1, 1, 1, 1, 1], 5),
+        ("chat-usage-at-end", [0, 1, 1, 1, 1, 1, 1], 5),
+        ("chat-no-usage", [0, 1, 1, 1, 1, 1, 1], None),
+        ("text-completion", [1, 1, 1, 1, 1, 1], 4),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_chats_and_texts(name: str, tokens: list[int], prompt_tokens: int | None, size: int) -> None:
+    data = captured(name)
+    _, events, _, complete = decode([data[start : start + size] for start in range(0, len(data), size)])
+    assert counts(events) == tokens
+    assert isinstance(events[-1], Finished)
+    assert complete
+    usages = [event for event in events if isinstance(event, Usage)]
+    last = (usages[-1].prompt_tokens, usages[-1].output_tokens) if usages else (None, None)
+    assert last == (prompt_tokens, None if prompt_tokens is None else 6)
