@@ -17,6 +17,7 @@ from cotenant.verdict.stats import TAIL
 from cotenant.verdict.written_gates import resolve
 
 NOT_ALONE: Final = "the voice does not live here even alone"
+LATE_ALONE: Final = "with this lookahead the voice begins too late even alone"
 NO_GATE: Final = "no gate was asked"
 NOT_JUDGED: Final = "no gate was judged: no stage has what the gates are about"
 
@@ -73,8 +74,15 @@ def why_withheld(baselines: Sequence[Mapping[str, Any]]) -> str:
         if entry["validity"] == "invalid":
             return f"the baseline is invalid ({entry['invalid_because'][0]})"
         if entry["verdict"] == "fail":
-            return f"the baseline itself fails: {NOT_ALONE}"
+            return f"the baseline itself fails: {_alone(entry)}"
     return ""
+
+
+def _alone(baseline: Mapping[str, Any]) -> str:
+    """What a failing baseline says: of the voice, or of nothing but the price of the lookahead."""
+    failed = [gate for gate in baseline["gates"] if gate["level"] == "fail" and gate["verdict"] == "fail"]
+    of_lookahead = all(gate["metric"].startswith("speech.time_to_playback_ms") for gate in failed)
+    return LATE_ALONE if failed and of_lookahead else NOT_ALONE
 
 
 def stage_verdict(plan: Plan, stage: str, judged: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -87,8 +95,9 @@ def stage_verdict(plan: Plan, stage: str, judged: Sequence[Mapping[str, Any]]) -
 
 def run_verdict(entries: Sequence[Mapping[str, Any]], gates: Sequence[Gate]) -> tuple[str, str]:
     """The run's verdict, and one sentence where it does not speak for itself."""
-    if any(entry["baseline"] and entry["verdict"] == "fail" for entry in entries):
-        return "fail", NOT_ALONE
+    for entry in entries:
+        if entry["baseline"] and entry["verdict"] == "fail":
+            return "fail", _alone(entry)
     if not any(entry["gates"] for entry in entries):
         return "inconclusive", NOT_JUDGED if gates else NO_GATE
     return worst(entry["verdict"] for entry in entries), ""

@@ -142,6 +142,11 @@ def test_a_failing_baseline_is_said_first() -> None:
     assert summary["verdict_because"] == "the voice does not live here even alone"
 
 
+def test_a_baseline_that_only_begins_too_late_is_not_said_to_break() -> None:
+    summary = judge(good_run().build(), JudgeOptions(decision="point", lookahead_ns=3_000_000_000))
+    assert summary["verdict_because"] == "with this lookahead the voice begins too late even alone"
+
+
 def test_no_gate_is_no_pass() -> None:
     builder = good_run()
     builder.scenario["gate"] = []

@@ -1,5 +1,6 @@
 """The built-in LLM's routes: OpenAI's completions and chats as vLLM streams them, and `/metrics`."""
 
+import asyncio
 import json
 import time
 import uuid
@@ -75,6 +76,8 @@ class _Llm:
             if asked.stream:
                 return await answer.stream(request, mailbox)
             return await answer.whole(mailbox)
+        except ConnectionResetError:
+            raise asyncio.CancelledError from None  # nobody is there to answer
         finally:
             self._loop.drop(sequence)
 
