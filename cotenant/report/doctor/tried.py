@@ -10,7 +10,7 @@ from cotenant.errors import HINTS
 from cotenant.playback.arrivals import Int64Array
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play
-from cotenant.report.doctor.finding import Finding
+from cotenant.report.doctor.finding import Finding, Word
 from cotenant.units import NS_PER_MS, NS_PER_S, format_ms
 
 _GOOD_RTF: Final = 1.0
@@ -133,7 +133,7 @@ def service_findings(tried: Tried) -> Iterator[Finding]:
         yield Finding(topic=tried.tenant, word="ok", text=text)
     lines = {"speech": _voice_lines, "face": _face_lines, "completions": _llm_lines}[tried.kind]
     for finding_word, text in lines(tried.measured):
-        yield Finding(topic=tried.tenant, word=finding_word, text=text)  # type: ignore[arg-type]
+        yield Finding(topic=tried.tenant, word=finding_word, text=text)
 
 
 def summary_line(tried: Tried) -> str:
@@ -148,7 +148,7 @@ def summary_line(tried: Tried) -> str:
     return f"{tried.tenant}: {numbers}"
 
 
-def _voice_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _voice_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
     yield "ok", f"{found['rate_hz']} Hz, {found['sample_format']}, mono"
     slow = found["rtf"] > _GOOD_RTF
     yield (
@@ -173,7 +173,7 @@ def _voice_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "ok", f"gaps between chunks {_range(found['gap_ms'])} ms{tail}"
 
 
-def _face_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _face_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
     sizes = f"{_range(found['frame_bytes'])} bytes each"
     yield "ok", f"{found['frames']} frames of {sizes}; the first after {_shown_ms(found['first_frame_ms'])}"
     media, arrived, asked = found["media_fps"], found["arrived_fps"], found["asked_fps"]
@@ -185,7 +185,7 @@ def _face_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _llm_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _llm_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
     prompt = "not told" if found["prompt_tokens"] is None else str(found["prompt_tokens"])
     yield (
         "ok" if found["output_tokens"] == found["asked_tokens"] else "note",
