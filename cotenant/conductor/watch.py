@@ -53,7 +53,7 @@ def commands(
     observe = scenario.observe
     chosen = {}
     if observe.host:
-        chosen["host"] = ["cotenant.observers.host", "--pids", tenants]
+        chosen["host"] = ["cotenant.observers.host", "--pids", tenants, "--run-pid", str(run_pid)]
     for name in urls if observe.engine else ():
         tenant = scenario.tenants[name]
         if tenant.kind == "completions":

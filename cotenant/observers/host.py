@@ -4,7 +4,8 @@ Run as `python -m cotenant.observers.host --run-dir DIR --pids name=pid,...`; en
 second it writes to the table `host`, for each tenant (`name@number` is one of its replicas) with all that
 descends from it, `cpu_s` (cumulative, as long as the trees are there) and `rss_bytes` (shared pages count in
 each process), and as source `host` the metric `sleep_lag_ns`: how much longer than asked the longest of its
-sleeps in that second took.
+sleeps in that second took. Every 5 s it writes `others_cpu_s` too, the CPU time of all that is not this run
+since the machine started, the hypervisor's steal included.
 """
 
 import argparse
@@ -76,15 +77,43 @@ def tenant_of_root(name: str) -> str:
     return name.partition("@")[0]
 
 
-def observe(writer: RunWriter, roots: Mapping[str, int], stopped: Callable[[], bool]) -> None:
+def busy_cpu_s(stat: bytes) -> float:
+    """CPU seconds of the whole machine since it started, from the first line of /proc/stat (proc(5)): all but
+    idle and the wait for a disk. Raises ValueError for what is not such a line."""
+    name, *fields = stat.split(b"\n", 1)[0].split()
+    if name != b"cpu" or len(fields) < 8:
+        raise ValueError("not the first line of /proc/stat")
+    user, nice, system, _, _, irq, softirq, steal = map(int, fields[:8])
+    return (user + nice + system + irq + softirq + steal) / _TICKS_PER_S
+
+
+def others_cpu_s(stat: bytes, run_pid: int, processes: Iterable[Process]) -> float:
+    """Of the machine's CPU seconds those that are not of `run_pid`, its parent (which conducts the run) and
+    all that descends from them."""
+    seen = list(processes)
+    parents = {process.pid: process.parent_pid for process in seen}
+    root = parents.get(run_pid, run_pid)
+    ours = trees({"run": root if root > 1 else run_pid}, seen)["run"]
+    return busy_cpu_s(stat) - sum(process.cpu_s for process in ours)
+
+
+def observe(
+    writer: RunWriter, roots: Mapping[str, int], stopped: Callable[[], bool], run_pid: int | None = None
+) -> None:
     """Write a sample each second until `stopped`, on an absolute grid; the caller closes the writer."""
     tick_ns = scan_ns = time.monotonic_ns()
     members: dict[str, list[Process]] = {}
     known: dict[str, Process] = {}
     while not stopped():
         if tick_ns >= scan_ns:
-            members = trees(roots, read_processes())
+            processes = read_processes()
+            members = trees(roots, processes)
             scan_ns += _SCAN_NS
+            if run_pid is not None:
+                others_s = others_cpu_s(Path("/proc/stat").read_bytes(), run_pid, processes)
+                writer.append(
+                    "host", t=time.monotonic_ns(), source="host", metric="others_cpu_s", value=others_s
+                )
         t_ns = time.monotonic_ns()
         for name, now in _by_tenant(members, known).items():
             writer.append("host", t=t_ns, source=name, metric="cpu_s", value=sum(p.cpu_s for p in now))
@@ -156,13 +185,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="cotenant.observers.host", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--pids", type=pids_by_name, default={}, help="name=pid,name=pid")
+    parser.add_argument("--run-pid", type=int, help="the run is this process, its parent and their children")
     options = parser.parse_args()
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda seen, _: signals.append(seen))
     writer = RunWriter(options.run_dir, "host", audio_limit_bytes=None)
     try:
-        observe(writer, options.pids, lambda: bool(signals))
+        observe(writer, options.pids, lambda: bool(signals), options.run_pid)
     finally:
         writer.close()
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant.records import LAG_PERIOD_NS, Recording
-from cotenant.units import NS_PER_MS
+from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.observed import GPU, told_by
-from cotenant.verdict.plan import Plan, StagePlan, Window, within
+from cotenant.verdict.plan import Plan, StagePlan, Window, length_ns, within
 from cotenant.verdict.timing import LIMIT_NS, TimingError
 
 Caveat = dict[str, Any]
@@ -25,6 +25,8 @@ TIMING_NS: Final = LAG_PERIOD_NS + 3 * NS_PER_MS
 # A sleep that ends this late delays a stamp as much as our limit; in so many of the seconds it moves a p95.
 HOST_LAG_NS: Final = LIMIT_NS
 HOST_LAG_SHARE: Final = 0.05
+# Whoever takes a fifth of the cores moves what a tenant that needs them does.
+OTHERS_SHARE: Final = 0.2
 # Under one token in a hundred a cache spares no prefill that would be seen.
 PREFIX_SHARE: Final = 0.01
 # A stand-in is taken for its model within this share of the published time.
@@ -97,6 +99,7 @@ def measuring_caveats(
                 "a gate nearer than that to its limit is left undecided; give the load processes free cores",
                 p99_ms=error.p99_ns / NS_PER_MS,
             )
+    yield from _others(recording, windows)
     if not plan.has_gpu:
         return  # on a CPU the tenants are meant to crowd the host
     rows = columns.table(recording, "host")
@@ -113,6 +116,32 @@ def measuring_caveats(
             "leave more cores free, or pin the tenants to some",
             late_share=late,
             worst_ms=worst_ms,
+        )
+
+
+def _others(recording: Recording, windows: tuple[Window, ...]) -> Iterator[Caveat]:
+    """CPU time of what is not this run, where it was read around all of the windows."""
+    cores = (recording.manifest.get("device") or {}).get("cpu_count")
+    rows = columns.table(recording, "host")
+    mine = columns.texts(rows, "metric") == "others_cpu_s"
+    at, cpu_s = columns.ints(rows, "t")[mine], columns.floats(rows, "value")[mine]
+    known = ~np.isnan(cpu_s)
+    order = np.argsort(at[known], kind="stable")
+    at, cpu_s = at[known][order], cpu_s[known][order]
+    if not isinstance(cores, int) or cores < 1 or not windows or len(at) < 2:
+        return
+    if at[0] > windows[0].start_ns or at[-1] < windows[-1].end_ns:
+        return
+    used_s = sum(
+        float(np.diff(np.interp([window.start_ns, window.end_ns], at, cpu_s))[0]) for window in windows
+    )
+    share = used_s / cores / (length_ns(windows) / NS_PER_S)
+    if share >= OTHERS_SHARE:
+        yield caveat(
+            "others-cpu",
+            f"something else on this machine used {100 * share:.0f} % of its CPU time",
+            "end it, or measure when the machine is free: what is slow here may be its doing",
+            others_share=share,
         )
 
 

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from cotenant.observers import host
-from cotenant.observers.host import Process, parse_stat, read_processes, trees
+from cotenant.observers.host import (
+    Process,
+    busy_cpu_s,
+    others_cpu_s,
+    parse_stat,
+    read_processes,
+    trees,
+)
 from cotenant.run_dir import manifest, reader
 from cotenant.run_dir.writer import RunWriter
 from cotenant.units import NS_PER_S
@@ -45,6 +52,20 @@ def test_a_tree_is_a_root_with_all_descendants() -> None:
         "five": [5],
         "gone": [],
     }
+
+
+def test_what_others_used_is_what_the_run_did_not() -> None:
+    stat = b"cpu  1000 200 300 9999 50 10 20 30 0 0\ncpu0 1 2 3\n"
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert busy_cpu_s(stat) == 1560 / ticks
+    # 10 conducts, 20 is the run's root, 30 its child, 40 somebody else's.
+    each = 2.5
+    pids = [process(10, 1), process(20, 10), process(30, 20), process(40, 1)]
+    seen = [dataclasses.replace(one, cpu_s=each) for one in pids]
+    assert others_cpu_s(stat, 20, seen) == pytest.approx(1560 / ticks - 3 * each)
+    assert others_cpu_s(stat, 40, seen) == pytest.approx(1560 / ticks - each)
+    with pytest.raises(ValueError, match="first line"):
+        busy_cpu_s(b"intr 1 2 3")
 
 
 def test_this_process_is_among_those_read() -> None:

@@ -95,6 +95,23 @@ def test_a_host_that_wakes_late_is_said_on_a_gpu(device: str, late: int, expecte
     assert stage["host_canary_ms"]["p99"] == 40.0
 
 
+@pytest.mark.parametrize(
+    ("cores_used", "last_s", "expected"), [(1.0, 200, 1), (0.3, 200, 0), (1.0, 100, 0), (1.0, 0, 0)]
+)
+def test_who_else_used_the_machine_is_said_where_it_is_known(
+    cores_used: float, last_s: int, expected: int
+) -> None:
+    builder = good_run()
+    for second in range(0, last_s, 5):
+        value = 1000.0 + cores_used * second
+        builder.rows["host"].append(
+            {"t": second * S, "source": "host", "metric": "others_cpu_s", "value": value}
+        )
+    caveats = [one for one in _crowd(builder)["caveats"] if one["kind"] == "others-cpu"]
+    assert len(caveats) == expected
+    assert all(one["others_share"] == 0.5 for one in caveats)
+
+
 def test_baselines_that_differ_are_a_caveat_of_the_run() -> None:
     builder = good_run()
     streams = {row["stream"] for row in builder.rows["streams"] if row["stage"] == "alone/again"}
