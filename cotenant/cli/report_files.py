@@ -22,6 +22,7 @@ def write_perfetto(recording: "Recording", judging: "JudgeOptions", path: Path) 
 def write_wavs(run_dir: Path, recording: "Recording", judging: "JudgeOptions", folder: Path) -> str:
     """Writes every voice that has sound as it was heard; says how many, and why the others have none."""
     from cotenant.report.audio import NoSound, wav_files
+    from cotenant.report.text import counted
     from cotenant.run_dir.reader import read_audio
 
     make_folder("--wav", folder)
@@ -32,7 +33,9 @@ def write_wavs(run_dir: Path, recording: "Recording", judging: "JudgeOptions", f
             continue
         write_whole("--wav", folder / name, found)
         written += 1
-    return "; ".join([f"{written} voices", *(f"{count} without: {why}" for why, count in lacking.items())])
+    return "; ".join(
+        [counted(written, "voice"), *(f"{count} without: {why}" for why, count in lacking.items())]
+    )
 
 
 def write_tables(

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.report.gate_words import number_of, number_text
+from cotenant.report.gate_words import interval_text, number_of, number_text
 from cotenant.report.table import GAP, pad
-from cotenant.report.text import safe
+from cotenant.report.text import counted, safe
 
 _HEADER: Final = ("stage", "metric", "A", "B", "difference", "interval", "")
 _WORDS: Final = {"regression": "WORSE", "improvement": "better", "inconclusive": "?", "same": ""}
@@ -29,7 +29,8 @@ def render(comparison: Mapping[str, Any]) -> str:
     if same:
         lines += [
             "",
-            f"{same} metrics are the same within their intervals and the least difference that matters",
+            f"{counted(same, 'metric')} {'is' if same == 1 else 'are'} the same within "
+            f"{'its interval' if same == 1 else 'their intervals'} and the least difference that matters",
         ]
     return "\n".join([*lines, "", verdict_line(comparison)]) + "\n"
 
@@ -44,14 +45,13 @@ def _about(run: Mapping[str, Any]) -> str:
 
 def _row(stage: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     metric = str(entry["metric"])
-    low, high = (number_text(metric, number_of(entry, key), signed=True) for key in ("low", "high"))
     return (
         safe(stage, 40),
         safe(metric, 60),
         number_text(metric, number_of(entry, "a")),
         number_text(metric, number_of(entry, "b")),
         number_text(metric, number_of(entry, "difference"), signed=True),
-        "-" if (low, high) == ("-", "-") else f"{low} to {high}",
+        interval_text(metric, entry),
         _WORDS[entry["verdict"]],
     )
 
@@ -59,11 +59,11 @@ def _row(stage: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
 def verdict_line(comparison: Mapping[str, Any]) -> str:
     """The verdict in one word and what it rests on."""
     pairs = sum(stage["pairs"] or 0 for stage in comparison["stages"])
-    how = f"{pairs} utterances paired" if comparison["paired"] else "not paired"
+    how = f"{counted(pairs, 'utterance')} paired" if comparison["paired"] else "not paired"
     decided = "point estimates" if comparison["decision"] == "point" else "95 % intervals"
     worse = sum(e["verdict"] == "regression" for stage in comparison["stages"] for e in stage["metrics"])
     said = {
-        "fail": f"WORSE   {worse} metrics of B",
+        "fail": f"WORSE   {counted(worse, 'metric')} of B",
         "pass": "OK      B is not worse than A",
         "inconclusive": "UNCLEAR nothing is known to be worse, but not all could be compared",
     }[comparison["verdict"]]

@@ -8,7 +8,7 @@ from cotenant.report.gate_words import short_sentence
 from cotenant.report.gpu import gpu_lines
 from cotenant.report.notes import notes
 from cotenant.report.table import table_lines
-from cotenant.report.text import run_word, safe
+from cotenant.report.text import counted, run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
 from cotenant.units import format_ms, format_share
 
@@ -61,7 +61,7 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
         reason = stage.get("why", {}).get("verdict", "nothing was measured")
         return f"{first}{safe(stage['name'])}: {safe(reason)}"
     others = [one for one in stage["gates"] if one["verdict"] == gate["verdict"] and one is not gate]
-    also = f"; {len(others)} more gate{'s' if len(others) > 1 else ''} of this stage" if others else ""
+    also = f"; {counted(len(others), 'more gate')} of this stage" if others else ""
     return f"{first}{safe(stage['name'])}: {short_sentence(gate)}{also}"
 
 
@@ -72,7 +72,7 @@ def heading(summary: Entry, manifest: Entry) -> str:
         f"{safe(summary['scenario'], 80)} on {safe((device or {}).get('name') or 'an unknown device', 80)}"
     ]
     counts = _planned(manifest)
-    parts += [f"{count} {what if count == 1 else plural}" for count, what, plural in counts if count]
+    parts += [counted(count, what) for count, what in counts if count]
     start = summary["player"]["start"]
     parts.append(f"lookahead {format_ms(summary['lookahead_ms'])} ({safe(start)})")
     if summary["player"]["after_underrun"] != "resume":
@@ -80,13 +80,13 @@ def heading(summary: Entry, manifest: Entry) -> str:
     return ", ".join(parts)
 
 
-def _planned(manifest: Entry) -> list[tuple[int, str, str]]:
+def _planned(manifest: Entry) -> list[tuple[int, str]]:
     scenario = manifest.get("scenario")
     loads = scenario.get("load", {}) if isinstance(scenario, Mapping) else {}
     found = []
-    for kind, what, plural in (("voices", "voice", "voices"), ("faces", "face", "faces")):
+    for kind, what in (("voices", "voice"), ("faces", "face")):
         numbers = [load.get("listeners", 1) for load in loads.values() if load.get("kind") == kind]
-        found.append((sum(n for n in numbers if isinstance(n, int)), what, plural))
+        found.append((sum(n for n in numbers if isinstance(n, int)), what))
     return found
 
 
@@ -125,9 +125,9 @@ def _passed(summary: Entry) -> str:
     judged = sum(bool(stage["gates"]) for stage in summary["stages"])
     if not fatal:
         held = sum(gate["verdict"] == "pass" for gate in gates)
-        return f"nothing that was asked can fail; {held} of {len(gates)} warnings held"
+        return f"nothing that was asked can fail; {held} of {counted(len(gates), 'warning')} held"
     count = "the only gate" if len(fatal) == 1 else f"all {len(fatal)} gates"
-    return f"{count} of {judged} stage{'' if judged == 1 else 's'} passed"
+    return f"{count} of {counted(judged, 'stage')} passed"
 
 
 def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cotenant.report.text import safe
+from cotenant.report.text import counted, safe
 from cotenant.units import format_ms, format_share
 from cotenant.verdict.gates import gate_text
 from cotenant.verdict.paths import unit_of
@@ -25,7 +25,7 @@ NAMES: Final[Mapping[str, str]] = {
     "face.skew_outside.accept": "of the time with an unacceptable lip-sync error",
 }
 _SIGNED: Final = ("headroom_ms", "skew_ms", "difference", "difference_ms")
-_COUNTED: Final[Mapping[str, str]] = {"speech": "utterances", "llm": "requests", "vs_reference": "pairs"}
+_COUNTED: Final[Mapping[str, str]] = {"speech": "utterance", "llm": "request", "vs_reference": "pair"}
 _ASKED: Final[Mapping[str, str]] = {"<=": "at most", "<": "under", ">=": "at least", ">": "over"}
 
 
@@ -38,7 +38,10 @@ def number_of(gate: Mapping[str, Any], key: str) -> float | None:
 
 
 def number_text(metric: str, value: float | None, *, signed: bool = False, digits: int = 1) -> str:
-    """A number of this metric with its unit; `-` for None. `digits`: those of a share in per cent."""
+    """A number of this metric with its unit; `-` for None. `digits`: those of a share in per cent.
+
+    What is signed is a difference: one of shares is told in points, for a per cent would be relative to one.
+    """
     if value is None:
         return "-"
     unit = unit_of(metric)
@@ -46,8 +49,16 @@ def number_text(metric: str, value: float | None, *, signed: bool = False, digit
         return format_ms(value, signed=signed)
     sign = "+" if signed and value > 0 else ""
     if unit == "share" and abs(value) != float("inf"):
-        return f"{sign}{100 * value:.{digits}f} %" if signed else format_share(value, digits)
+        return f"{sign}{100 * value:.{digits}f} points" if signed else format_share(value, digits)
     return f"{sign}{value:.4g}"
+
+
+def interval_text(metric: str, entry: Mapping[str, Any]) -> str:
+    """`-12.3 to -3.4 points`: the bounds of a difference, `-` where there are none."""
+    low, high = (number_text(metric, number_of(entry, key), signed=True) for key in ("low", "high"))
+    if (low, high) == ("-", "-"):
+        return "-"
+    return f"{low.removesuffix(' points') if high.endswith(' points') else low} to {high}"
 
 
 def title(gate: Mapping[str, Any]) -> str:
@@ -92,7 +103,8 @@ def short_sentence(gate: Mapping[str, Any]) -> str:
     if gate["verdict"] == "inconclusive":
         found += f": {safe(gate.get('why', {}).get('verdict', 'no data'))}"
         if more := gate.get("needs_more"):
-            found += f"; needs about {more} more {_COUNTED.get(metric.split('.')[0], 'samples')}"
+            what = _COUNTED.get(metric.split(".")[0], "sample")
+            found += f"; needs about {counted(more, f'more {what}')}"
     return found
 
 

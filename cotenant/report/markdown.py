@@ -7,7 +7,7 @@ from typing import Any, Final
 from cotenant.report.gate_words import number_of, number_text, sentence, title
 from cotenant.report.notes import notes
 from cotenant.report.table import COLUMNS, verdict_word
-from cotenant.report.text import run_word, safe
+from cotenant.report.text import counted, run_word, safe
 from cotenant.report.why import first_cause
 from cotenant.units import format_ms
 
@@ -40,22 +40,22 @@ def render(summary: Mapping[str, Any]) -> str:
     text.add(_worst_gates(summary["stages"]))
     stages = summary["stages"]
     shown = text.table(_STAGE_HEADER, [_stage_row(stage) for stage in stages], keep_bytes=_FOR_GATES_BYTES)
-    _left_out(text, len(stages) - shown, "stages")
+    _left_out(text, len(stages) - shown, "stage")
     gates = [(stage, gate) for stage in stages for gate in stage["gates"]]
-    text.close(f"<details><summary>{len(gates)} gates</summary>\n\n")
+    text.close(f"<details><summary>{counted(len(gates), 'gate')}</summary>\n\n")
     # Where not all fit, those that did not pass come first.
     rows = [_gate_row(stage, gate) for stage, gate in gates]
     if not text.fits(rows):
         gates.sort(key=lambda pair: _ORDER.get(str(pair[1]["verdict"]), 2))
         rows = [_gate_row(stage, gate) for stage, gate in gates]
     shown = text.table(("stage", "gate", "found", "verdict"), rows)
-    _left_out(text, len(gates) - shown, "gates")
+    _left_out(text, len(gates) - shown, "gate")
     text.close("</details>\n")
     if told := notes(summary):
         text.close(f"\n<details><summary>{len(told)} notes</summary>\n\n")
         shown = sum(text.add(f"- {escape(note, _TEXT_LENGTH)}\n") for note in told)
         text.close("\n")
-        _left_out(text, len(told) - shown, "notes")
+        _left_out(text, len(told) - shown, "note")
         text.close("</details>\n")
     return text.text()
 
@@ -148,7 +148,9 @@ def _worst_gates(stages: Sequence[_Stage]) -> str:
 
 def _left_out(text: _Text, count: int, what: str) -> None:
     if count > 0:
-        text.close(f"{count} {what} were left out to keep this under 60 KiB; summary.json has them all.\n\n")
+        were, them = ("was", "it") if count == 1 else ("were", "them all")
+        left = f"{counted(count, what)} {were} left out to keep this under 60 KiB"
+        text.close(f"{left}; summary.json has {them}.\n\n")
 
 
 def _stage_row(stage: _Stage) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cotenant.errors import HINTS
 from cotenant.report.gate_words import short_sentence
-from cotenant.report.text import safe
+from cotenant.report.text import counted, safe
 
 Entry = Mapping[str, Any]
 CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"
@@ -29,7 +29,9 @@ def notes(summary: Entry) -> list[str]:
     found += _baseline_again(summary)
     delayed = sum(stage.get("speech", {}).get("delayed") or 0 for stage in summary["stages"])
     if delayed:
-        found.append(f"{delayed} utterances waited for the one before them to end")
+        found.append(
+            f"{counted(delayed, 'utterance')} waited for the one before {'it' if delayed == 1 else 'them'} to end"
+        )
     if len(found) > MOST:
         left = len(found) - MOST + 1
         found = [*found[: MOST - 1], f"and {left} more notes; summary.json has them all"]
@@ -53,7 +55,7 @@ def _invalid(summary: Entry) -> Iterator[str]:
         verb = "is" if len(names) == 1 else "are"
         yield f"{stages_named(names)} {verb} INVALID: {safe(reason)}"
     if len(reasons) > _MOST_INVALID:
-        yield f"and {len(reasons) - _MOST_INVALID} more reasons for INVALID, in summary.json"
+        yield f"and {counted(len(reasons) - _MOST_INVALID, 'more reason')} for INVALID, in summary.json"
 
 
 def _caveats(summary: Entry) -> Iterator[str]:
@@ -120,14 +122,19 @@ def _failures(stage: Entry) -> list[str]:
         found.append("no utterance fell due while it was measured")
     if speech and speech["failed"]:
         found.append(
-            f"{speech['failed']} of {speech['streams']} utterances failed ({_kinds(speech)}){_hint(speech)}"
+            f"{speech['failed']} of {counted(speech['streams'], 'utterance')} failed "
+            f"({_kinds(speech)}){_hint(speech)}"
         )
     face = stage.get("face")
     if face and face.get("failed"):
-        found.append(f"{face['failed']} of {face['streams']} clips failed ({_kinds(face)}){_hint(face)}")
+        found.append(
+            f"{face['failed']} of {counted(face['streams'], 'clip')} failed ({_kinds(face)}){_hint(face)}"
+        )
     for name, load in (stage.get("llm") or {}).items():
         if load["failed"]:
-            found.append(f"{load['failed']} requests of {safe(name)} failed ({_kinds(load)}){_hint(load)}")
+            found.append(
+                f"{counted(load['failed'], 'request')} of {safe(name)} failed ({_kinds(load)}){_hint(load)}"
+            )
     return [f"{safe(stage['name'])}: {text}" for text in found]
 
 

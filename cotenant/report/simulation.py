@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from cotenant.playback.options import AfterUnderrun
 from cotenant.playback.whatif import WhatIf, smallest_lookahead
+from cotenant.report.text import counted
 from cotenant.units import NS_PER_MS, format_ms, format_share
 
 _NAME_WIDTH: Final = 24
@@ -24,12 +25,16 @@ def render(found: Mapping[str, Any], streams: int, clean: int, curve: WhatIf | N
     parts = []
     if shown := found["streams"]:
         left_out = streams - len(shown)
-        note = f"\n... and {left_out} streams that were better" if left_out else ""
+        note = (
+            f"\n... and {counted(left_out, 'stream')} that {'was' if left_out == 1 else 'were'} better"
+            if left_out
+            else ""
+        )
         parts.append(_table([_HEADER, *(_row(stream, found["start"]) for stream in shown)]) + note)
     if curve is not None and streams:
         parts.append(plot(curve, found["after_underrun"], found["lookahead_ms"]))
     share = format_share(found["clean_share"])
-    count = f"{clean} of {streams} streams clean ({share})" if streams else "no streams"
+    count = f"{clean} of {counted(streams, 'stream')} clean ({share})" if streams else "no streams"
     return "\n\n".join([*parts, f"{count}, {player}"]) + "\n"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.report.text import number, safe
+from cotenant.report.text import counted, number, safe
 from cotenant.units import format_ms, format_share
 
 Entry = Mapping[str, Any]
@@ -93,7 +93,7 @@ def _compared(stage: Entry) -> list[str]:
                 bounds = f" ({entry['low']:.2g} to {entry['high']:.2g})"
             facts.append(f"{text} {ratio:.2g} times the baseline's{bounds}")
             pairs = entry["n"]
-    return [*facts, f"{pairs} pairs of utterances compared"] if pairs else facts
+    return [*facts, f"{counted(pairs, 'pair')} of utterances compared"] if pairs else facts
 
 
 def _gpu_facts(stage: Entry) -> list[str]:

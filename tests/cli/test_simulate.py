@@ -117,7 +117,7 @@ def test_people_get_a_table_and_a_plot_on_stderr(csv: Path, capsys: Capture) -> 
     assert shown.out == ""
     assert "<- this one" in shown.err
     assert "95 % of the streams clean: 81 ms of lookahead" in shown.err
-    assert "1 of 1 streams clean" in shown.err
+    assert "1 of 1 stream clean" in shown.err
 
 
 @pytest.mark.parametrize(

@@ -190,3 +190,25 @@ def test_a_run_without_a_closing_baseline_says_so() -> None:
     less.rows["marks"] = [row for row in less.rows["marks"] if row["name"] != "alone/again"]
     found = compare_runs(good_run().build(), less.build())
     assert found["caveats"] == ["B has no valid closing baseline: how much it varies by itself is not known"]
+
+
+def test_one_is_no_plural_and_a_difference_of_shares_is_points() -> None:
+    good, late = good_run().build(), late_run().build()
+    said = render(compare_runs(good, late, "interval"))
+    assert "-50.0 points" in said
+    share = next(line for line in said.splitlines() if "clean_share" in line)
+    assert share.count("%") == 2  # A and B themselves.
+    assert share.count(" points") == 2  # The difference, and both of its bounds together.
+    entry = {"verdict": "regression", "metric": "speech.clean_share", "a": 1.0, "b": 0.5, "difference": -0.5}
+    entry |= {"low": -0.6, "high": -0.4, "why": {}}
+    alike = {**entry, "verdict": "same"}
+    stage = {"name": "crowd", "pairs": 1, "verdict": "fail", "metrics": [entry, alike], "why": {}}
+    about = {"run_id": "r", "scenario": "s"}
+    one = {
+        "a": about, "b": about, "why": {}, "caveats": [], "only_in_a": [], "only_in_b": [], "stages": [stage],
+        "paired": True, "decision": "interval", "verdict": "fail",
+    }  # fmt: skip
+    said = render(one)
+    assert "WORSE   1 metric of B (1 utterance paired, 95 % intervals)" in said
+    assert "1 metric is the same within its interval" in said
+    assert "-60.0 to -40.0 points" in said

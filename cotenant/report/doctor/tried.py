@@ -11,6 +11,7 @@ from cotenant.playback.arrivals import Int64Array
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play
 from cotenant.report.doctor.finding import Finding, Word
+from cotenant.report.text import counted
 from cotenant.units import NS_PER_MS, NS_PER_S, format_ms
 
 _GOOD_RTF: Final = 1.0
@@ -142,7 +143,7 @@ def summary_line(tried: Tried) -> str:
     if tried.kind == "speech":
         numbers = f"TTFA {_shown_ms(found['ttfa_ms'])}, RTF {found['rtf']:.2f}, {found['rate_hz']} Hz"
     elif tried.kind == "face":
-        numbers = f"{found['frames']} frames, first after {_shown_ms(found['first_frame_ms'])}"
+        numbers = f"{counted(found['frames'], 'frame')}, first after {_shown_ms(found['first_frame_ms'])}"
     else:
         numbers = f"TTFT {_shown_ms(found['ttft_ms'])}, {_rate(found['tokens_per_s'])} tokens/s"
     return f"{tried.tenant}: {numbers}"
@@ -175,7 +176,10 @@ def _voice_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
 
 def _face_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
     sizes = f"{_range(found['frame_bytes'])} bytes each"
-    yield "ok", f"{found['frames']} frames of {sizes}; the first after {_shown_ms(found['first_frame_ms'])}"
+    yield (
+        "ok",
+        f"{counted(found['frames'], 'frame')} of {sizes}; the first after {_shown_ms(found['first_frame_ms'])}",
+    )
     media, arrived, asked = found["media_fps"], found["arrived_fps"], found["asked_fps"]
     slow = arrived is not None and arrived < asked
     yield (

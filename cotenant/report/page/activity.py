@@ -8,6 +8,7 @@ import numpy as np
 
 from cotenant.report.lanes import lanes
 from cotenant.report.page.base import Base, is_warm, ms, rows
+from cotenant.report.text import counted
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Ints
@@ -163,7 +164,7 @@ def _entries(base: Base, spans: Spans, gap_ns: int) -> list[dict[str, Any]]:
                 "end_s": ends[place],
                 "stream": int(spans.stream[order[low]]) if one else None,
                 "kind": spans.kind,
-                "label": spans.label[order[low]] if one else f"{high - low + 1} requests",
+                "label": spans.label[order[low]] if one else counted(high - low + 1, "request"),
             }
         )
     return found
@@ -192,7 +193,7 @@ def beside(activity: Activity, stream: int, start_ns: int, end_ns: int, due_ns: 
                     "kind": spans.kind,
                     "start_ms": ms(int(begin[low]) - due_ns),
                     "end_ms": ms(int(finish[high]) - due_ns),
-                    "label": spans.label[near[low]] if count == 1 else f"{count} requests",
+                    "label": spans.label[near[low]] if count == 1 else counted(count, "request"),
                     "n": count,
                 }
             )

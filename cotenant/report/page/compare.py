@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant.report import comparison as text
-from cotenant.report.gate_words import number_of, number_text
+from cotenant.report.gate_words import interval_text, number_of, number_text
 from cotenant.report.page.base import Base
 from cotenant.report.page.data import VERSION, console_part, run_part
 from cotenant.report.page.distributions import distributions
@@ -77,13 +77,12 @@ def _differences(comparison: Entry) -> str:
     for stage in comparison["stages"]:
         for entry in stage["metrics"]:
             metric = str(entry["metric"])
-            low, high = (number_text(metric, number_of(entry, key), signed=True) for key in ("low", "high"))
             cells = [
                 metric,
                 number_text(metric, number_of(entry, "a")),
                 number_text(metric, number_of(entry, "b")),
                 number_text(metric, number_of(entry, "difference"), signed=True),
-                "-" if (low, high) == ("-", "-") else f"{low} to {high}",
+                interval_text(metric, entry),
             ]
             shown = "".join(
                 f'<td class="num">{escape(safe(cell, 80))}</td>' if number else f"<td>{escape(cell)}</td>"

@@ -17,6 +17,7 @@ from cotenant.report.page.services import faces, llm
 from cotenant.report.page.timeline import timeline
 from cotenant.report.page.utterances import Extras, utterances
 from cotenant.report.page.what_if import POSITIONS, what_if
+from cotenant.report.text import counted
 from cotenant.report.why import why_lines
 from cotenant.scenario.schema import Faces, Voices
 from cotenant.units import NS_PER_MS, NS_PER_S
@@ -123,12 +124,14 @@ def _tenant(name: str, tenant: Any) -> dict[str, str]:
 def _load(base: Base, name: str) -> dict[str, str]:
     load = base.facts.plan.scenario.load[name]
     if isinstance(load, Voices):
-        said = f"{load.listeners} listeners, {load.mode}"
+        said = f"{counted(load.listeners, 'listener')}, {load.mode}"
     elif isinstance(load, Faces):
-        said = f"{load.listeners} faces at {load.fps} fps"
+        said = f"{counted(load.listeners, 'face')} at {load.fps} fps"
     else:
         asked = (
-            f"{load.streams} streams" if load.mode == "alive" else f"{load.rate_per_s:g} requests a second"
+            counted(load.streams, "stream")
+            if load.mode == "alive"
+            else f"{load.rate_per_s:g} request{'' if load.rate_per_s == 1 else 's'} a second"
         )
         said = f"{asked}, prompt {load.prompt}, output {load.output}"
     return {"kind": load.kind, "tenant": load.tenant, "label": f"{name} ({said})"}
