@@ -35,6 +35,11 @@ def render(comparison: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", verdict_line(comparison)]) + "\n"
 
 
+def verdict_text(entry: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    """The verdict on a metric in these words, or why there is none."""
+    return words[entry["verdict"]] if entry["verdict"] is not None else safe(entry["why"]["verdict"], 100)
+
+
 def _told(entry: Mapping[str, Any]) -> bool:
     return bool(entry["verdict"] != "same")
 
@@ -52,7 +57,7 @@ def _row(stage: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
         number_text(metric, number_of(entry, "b")),
         number_text(metric, number_of(entry, "difference"), signed=True),
         interval_text(metric, entry),
-        _WORDS[entry["verdict"]],
+        verdict_text(entry, _WORDS),
     )
 
 

@@ -29,9 +29,8 @@ def notes(summary: Entry) -> list[str]:
     found += _baseline_again(summary)
     delayed = sum(stage.get("speech", {}).get("delayed") or 0 for stage in summary["stages"])
     if delayed:
-        found.append(
-            f"{counted(delayed, 'utterance')} waited for the one before {'it' if delayed == 1 else 'them'} to end"
-        )
+        them = "it" if delayed == 1 else "them"
+        found.append(f"{counted(delayed, 'utterance')} waited for the one before {them} to end")
     if len(found) > MOST:
         left = len(found) - MOST + 1
         found = [*found[: MOST - 1], f"and {left} more notes; summary.json has them all"]

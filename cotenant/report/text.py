@@ -20,8 +20,8 @@ def safe(text: object, longest: int = _LONGEST) -> str:
     return shown if len(shown) <= longest else shown[: longest - 3] + "..."
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """`1 face`, `2 faces`; `many` where the plural is not `one` and an s."""
+def counted(count: int | str, one: str, many: str | None = None) -> str:
+    """`1 face`, `2 faces`; `many` where the plural is not `one` and an s. Text is a number not yet known."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 

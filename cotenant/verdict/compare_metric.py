@@ -9,7 +9,7 @@ import numpy as np
 
 from cotenant.verdict.bounds import bounds_of
 from cotenant.verdict.columns import Ints
-from cotenant.verdict.effects import Metric
+from cotenant.verdict.effects import FREEZES, Metric
 from cotenant.verdict.sample import number_of
 from cotenant.verdict.speech import paired_quantiles
 from cotenant.verdict.stages import StageFacts
@@ -27,22 +27,28 @@ Decision = Literal["interval", "point"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Both:
-    """A stage in both runs; `rows`: positions of the pairs (in B, in A), None where there are none."""
+    """A stage in both runs; `rows`: positions of the pairs (in B, in A), None where there are none.
+
+    `standing`: in which of them the picture stands still, "" where in neither.
+    """
 
     a: StageFacts
     b: StageFacts
     rows: tuple[Ints, Ints] | None
     noise: Mapping[str, float]
     decision: Decision
+    standing: str = ""
 
 
 def compare_metric(both: Both, path: str, metric: Metric) -> dict[str, Any] | None:
-    """One metric of both; None where neither has it."""
+    """One metric of both; None where neither has it. Its verdict is null where it cannot be compared."""
     values, reasons = {}, {}
     for name, found in (("a", both.a), ("b", both.b)):
         values[name], reasons[name] = number_of(found.part, path)
     if values["a"] is None and values["b"] is None:
         return None
+    if path == FREEZES and both.standing:
+        return _not_compared(path, values, reasons, f"not compared: the picture stands still {both.standing}")
     bounds, is_paired = _bounds(both, path, values["a"], values["b"])
     difference = None
     if values["a"] is not None and values["b"] is not None:
@@ -72,6 +78,17 @@ def compare_metric(both: Both, path: str, metric: Metric) -> dict[str, Any] | No
     if reason:
         entry["why"]["verdict"] = reason
     return entry
+
+
+def _not_compared(
+    path: str, values: Mapping[str, float | None], reasons: Mapping[str, str], why: str
+) -> dict[str, Any]:
+    """Both values, and null with the reason for all that would compare them."""
+    shown = {name: None if value is None else round(value, 6) + 0.0 for name, value in values.items()}
+    lacking = {name: reasons[name] for name, value in shown.items() if value is None}
+    null = ("verdict", "difference", "ratio", "low", "high")
+    entry = {"metric": path, "verdict": None, "paired": False, "n": 0, **shown, **dict.fromkeys(null)}
+    return {**entry, "why": lacking | dict.fromkeys(null, why)}
 
 
 def _bounds(both: Both, path: str, a: float | None, b: float | None) -> tuple[Bounds, bool]:

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from cotenant.errors import ExitCode
 from cotenant.records import Recording
-from cotenant.units import ms_from_ns
+from cotenant.units import format_share, ms_from_ns
 from cotenant.verdict.compare import pairs
 from cotenant.verdict.compare_metric import TAIL, Both, Decision, compare_metric
-from cotenant.verdict.effects import METRICS, metrics_of
+from cotenant.verdict.effects import METRICS, STANDING_S, STANDING_SHARE, metrics_of
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.plan import Plan, StagePlan, decision_of, player_of, read_plan
-from cotenant.verdict.stages import a_a_ratios, stage_facts
+from cotenant.verdict.sample import Ratio
+from cotenant.verdict.stages import StageFacts, a_a_ratios, stage_facts
 
 SCHEMA: Final = 1
 # What has to agree for utterances to be the same: who is asked may differ, that is what is compared.
@@ -121,10 +122,11 @@ def _stage(
         own, other = facts_b.paired.own.rows, facts_a.paired.own.rows
         streams = b.facts.voices.streams.take(own), a.facts.voices.streams.take(other)
         rows = pairs(*streams, by_round=True)
-    both = Both(a=facts_a, b=facts_b, rows=rows, noise=noise, decision=decision)
+    standing = _standing(facts_a, "A") or _standing(facts_b, "B")
+    both = Both(a=facts_a, b=facts_b, rows=rows, noise=noise, decision=decision, standing=standing)
     every = [compare_metric(both, path, metric) for path, metric in metrics_of((facts_a.part, facts_b.part))]
     metrics = [entry for entry in every if entry is not None]
-    verdict = _of_metrics([entry["verdict"] for entry in metrics])
+    verdict = _of_metrics([entry["verdict"] for entry in metrics if entry["verdict"] is not None])
     why = {"verdict": "no metric has a value in both runs"} if not metrics else {}
     if invalid:
         verdict, why = "inconclusive", {"verdict": "; ".join(invalid)}
@@ -135,6 +137,18 @@ def _stage(
         "metrics": metrics,
         "why": why,
     }
+
+
+def _standing(found: StageFacts, name: str) -> str:
+    """`in A (for 93 % of the time)` where the faces of a stage stand still; else ""."""
+    shown = found.part.samples.get("face.harmonic_fps")
+    if not isinstance(shown, Ratio):
+        return ""
+    seconds = shown.numerators
+    total, stood = float(seconds.sum()), float(seconds[seconds > STANDING_S].sum())
+    return (
+        f"in {name} (for {format_share(stood / total)} of the time)" if stood > STANDING_SHARE * total else ""
+    )
 
 
 def _of_metrics(verdicts: list[str]) -> str:

@@ -212,3 +212,38 @@ def test_one_is_no_plural_and_a_difference_of_shares_is_points() -> None:
     assert "WORSE   1 metric of B (1 utterance paired, 95 % intervals)" in said
     assert "1 metric is the same within its interval" in said
     assert "-60.0 to -40.0 points" in said
+
+
+def frozen_run(*lost: range) -> Builder:
+    """A run that lacks those of the 80 frames of every clip."""
+    builder = good_run()
+    gone = {number for numbers in lost for number in numbers}
+    builder.rows["frames"] = [row for row in builder.rows["frames"] if row["seq"] not in gone]
+    return builder
+
+
+@pytest.mark.parametrize("decision", ["interval", "point"])
+def test_freezes_of_a_picture_that_stands_still_are_not_compared(decision: Any) -> None:
+    """One hole of 3 s between four pictures makes fewer freezes than two of 0.5 s, and is no better."""
+    standing = frozen_run(range(3, 79)).build()
+    moving = frozen_run(range(20, 32), range(50, 62)).build()
+    cases = ((moving, standing, "B", ExitCode.FAIL), (standing, moving, "A", ExitCode.PASS))
+    for a, b, name, code in cases:
+        found = compare_runs(a, b, decision)
+        entry = metric(found, "face.freezes_per_minute")
+        assert (entry["b"] > entry["a"]) is (name == "A")
+        assert (entry["verdict"], entry["difference"]) == (None, None)
+        assert entry["why"]["verdict"].startswith(f"not compared: the picture stands still in {name} (for ")
+        assert entry["why"]["verdict"].endswith(" % of the time)")
+        assert exit_code(found) is code
+        line = next(line for line in render(found).splitlines() if "freezes_per_minute" in line)
+        assert "not compared: the picture stands still" in line
+    # What stands still in both is no worse: the faces' other metrics say what is.
+    assert exit_code(compare_runs(standing, standing, decision)) is ExitCode.PASS
+
+
+def test_freezes_of_a_picture_that_moves_are_compared() -> None:
+    """Holes of 1.3 s in every second clip leave 10 frames a second harmonically, and yet it moves."""
+    found = compare_runs(good_run().build(), late_run().build(), "point")
+    assert metric(found, "face.harmonic_fps")["b"] < 25 / 2
+    assert metric(found, "face.freezes_per_minute")["verdict"] == "regression"

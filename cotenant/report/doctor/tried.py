@@ -178,7 +178,8 @@ def _face_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
     sizes = f"{_range(found['frame_bytes'])} bytes each"
     yield (
         "ok",
-        f"{counted(found['frames'], 'frame')} of {sizes}; the first after {_shown_ms(found['first_frame_ms'])}",
+        f"{counted(found['frames'], 'frame')} of {sizes}; "
+        f"the first after {_shown_ms(found['first_frame_ms'])}",
     )
     media, arrived, asked = found["media_fps"], found["arrived_fps"], found["asked_fps"]
     slow = arrived is not None and arrived < asked

@@ -91,7 +91,8 @@ def _differences(comparison: Entry) -> str:
             rows.append(
                 f'<tr data-stage="{escape(stage["name"])}" data-metric="{escape(metric)}">'
                 f'<th scope="row">{escape(safe(stage["name"], 80))}</th>{shown}'
-                f'<td class="verdict-{_CLASSES[entry["verdict"]]}">{_WORDS[entry["verdict"]]}</td></tr>'
+                f'<td class="verdict-{_CLASSES[entry["verdict"] or "same"]}">'
+                f"{escape(text.verdict_text(entry, _WORDS))}</td></tr>"
             )
     if not rows:
         return '<section id="differences"><h2>Differences</h2><p>No metric has a value in both.</p></section>'
