@@ -1,13 +1,12 @@
 """pydantic's errors -> paths as they stand in the file, and sentences that say what would be right."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from cotenant.scenario import schema
 from cotenant.scenario.checks import Found, nearest
-from cotenant.scenario.vllm import Vllm
 from cotenant.scenario.yaml_text import Path
 
 _LOADS: Final[Mapping[str, type[BaseModel]]] = {
@@ -15,13 +14,6 @@ _LOADS: Final[Mapping[str, type[BaseModel]]] = {
     "faces": schema.Faces,
     "completions": schema.Completions,
 }
-_INSIDE_TENANT: Final[Mapping[str, type[BaseModel]]] = {
-    "ready": schema.Ready,
-    "mps": schema.Mps,
-    "packets": schema.Packets,
-    "vllm": Vllm,
-}
-_INSIDE_TOP: Final[Mapping[str, type[BaseModel]]] = {"player": schema.Player, "timing": schema.Timing}
 _KINDS_OF_VALUE: Final = {
     "string_type": "text; quote it if it looks like a number or a yes",
     "dict_type": "`key: value` lines",
@@ -56,12 +48,7 @@ def _message(kind: str, text: str, value: object, context: Mapping[str, Any], pa
     if kind == "value_error":
         return text.removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        model = _model_at(path[:-1], data)
-        if model is schema.Tenant and path[-1] == "from":
-            return _OWN_GENERATOR
-        keys = [str(field.alias or name) for name, field in model.model_fields.items()] if model else []
-        keys += ["extends"] if model is schema.Scenario else []
-        return f"unknown key; {nearest(path[-1], keys, number=context['number'])}"
+        return _unknown_key(path, data, context["number"])
     if kind == "missing":
         return "it is missing; add it"
     if kind == "literal_error":
@@ -80,6 +67,17 @@ def _message(kind: str, text: str, value: object, context: Mapping[str, Any], pa
     return f"{shown} cannot stand here: {text}"
 
 
+def _unknown_key(path: Path, data: Mapping[str, Any], number: int) -> str:
+    model = _model_at(path[:-1], data)
+    if model is schema.Tenant and path[-1] == "from":
+        return _OWN_GENERATOR
+    keys = [str(field.alias or name) for name, field in model.model_fields.items()] if model else []
+    if not keys:
+        return "unknown key; remove it"
+    keys += ["extends"] if model is schema.Scenario else []
+    return f"unknown key; {nearest(path[-1], keys, number=number)}"
+
+
 def _choices(expected: str) -> list[str]:
     """The words of pydantic's `'a', 'b' or 'c'`."""
     return [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",") if part.strip()]
@@ -88,18 +86,28 @@ def _choices(expected: str) -> list[str]:
 def _model_at(path: Path, data: Mapping[str, Any]) -> type[BaseModel] | None:
     """The model whose keys stand at this path of the file."""
     match path:
-        case ():
-            return schema.Scenario
-        case (str(key),):
-            return _INSIDE_TOP.get(key)
-        case ("tenants", _):
-            return schema.Tenant
-        case ("tenants", _, str(key)):
-            return _INSIDE_TENANT.get(key)
+        case ("tenants", _, *inner):
+            return _model_in(schema.Tenant, inner)
         case ("load", str(name)):
             return _LOADS.get(data["load"][name].get("kind"))
         case ("stages", int()):
             return schema.Stage
         case ("gate", int()):
             return schema.Gate
-    return None
+    return _model_in(schema.Scenario, path)
+
+
+def _model_in(model: type[BaseModel], keys: Sequence[object]) -> type[BaseModel] | None:
+    """The model that these keys lead to, each a field that holds one model or none."""
+    for key in keys:
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        if key not in fields:
+            return None
+        kind = fields[str(key)].annotation
+        models = [
+            one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, BaseModel)
+        ]
+        if not models:
+            return None
+        model = models[0]
+    return model

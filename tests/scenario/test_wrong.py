@@ -351,3 +351,36 @@ def test_a_wrong_override_is_told(override: str, told: str, tmp_path: Path) -> N
 def test_plain_data_of_any_form_is_refused_in_words(data: object) -> None:
     with pytest.raises(UserError, match="the scenario has"):
         parse(data)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("observe: {gpus: false}", "observe.gpus (line 15): unknown key; did you mean 'gpu'? (gpu, canary,"),
+        ("observe: {watch: false}", "unknown key; use one of: gpu, canary, host, engine"),
+        ("player: {begin: delay}", "player.begin (line 15): unknown key; use one of: start, after_underrun"),
+        ("timing: {mesure: 5s}", "timing.mesure (line 15): unknown key; did you mean 'measure'?"),
+    ],
+)
+def test_an_unknown_key_of_a_part_is_told_with_those_that_it_has(
+    place: str, told: str, tmp_path: Path
+) -> None:
+    assert told in message_of(GOOD + place + "\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "known"),
+    [
+        ("ready: {wihin: 5s}", "'within'"),
+        ("mps: {zz: 1}", "use one of: "),
+        ("packets: {stedy: 4}", "'steady'"),
+        ("vllm: {zz: 1}", "use one of: "),
+        ("frames: {imag: a}", "'image'"),
+        ("frames: {audio: {pth: a}}", "'path'"),
+    ],
+)
+def test_an_unknown_key_of_a_part_of_a_tenant(part: str, known: str, tmp_path: Path) -> None:
+    message = message_of(GOOD.replace("kind: face,", f"kind: face, {part},"), tmp_path)
+    line = next(line for line in message.splitlines() if "unknown key" in line)
+    assert known in line
+    assert "none to choose from" not in message
