@@ -23,15 +23,15 @@ def write_markdown(flag: str, path: Path, text: str) -> None:
     _write(flag, path, text, mode)
 
 
-def write_whole(flag: str, path: Path, data: bytes, *, follow: bool = True) -> None:
+def write_whole(flag: str | None, path: Path, data: bytes, *, follow: bool = True) -> None:
     """Puts a file in its place in one step; what was there stays until then. Raises UserError.
 
     A link stays one, and what is no file (/dev/stdout, a pipe) is written to. Without `follow` the file takes
-    the place of whatever but a folder is there: for a path that nobody chose.
+    the place of whatever but a folder is there: for a path that nobody chose. `flag` None: no flag named it.
     """
     with _told(flag, path):
         if path.is_dir():
-            raise UserError(f"{flag}: cannot write {path}: it is a directory")
+            raise UserError(_refused(flag, path, "it is a directory"))
         place = path.resolve() if follow else path
         if follow and path.exists() and not path.is_file():
             path.write_bytes(data)
@@ -61,13 +61,17 @@ def _write(flag: str, path: Path, text: str, mode: str) -> None:
 
 
 @contextlib.contextmanager
-def _told(flag: str, path: Path) -> Iterator[None]:
+def _told(flag: str | None, path: Path) -> Iterator[None]:
     """What the disk refuses, as a UserError."""
     try:
         yield
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{flag}: cannot write {path}: {reason}") from None
+        raise UserError(_refused(flag, path, reason)) from None
+
+
+def _refused(flag: str | None, path: Path, reason: object) -> str:
+    return f"cannot write {path} ({reason})" if flag is None else f"{flag}: cannot write {path}: {reason}"
 
 
 def _umask() -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cotenant.cli.files import write_whole
+from cotenant.errors import UserError
 
 if TYPE_CHECKING:
     from cotenant.records import Recording
@@ -24,9 +25,9 @@ def write_page(
     summary: Mapping[str, Any],
     options: "JudgeOptions",
     to: Path,
-    flag: str,
+    flag: str | None,
 ) -> None:
-    """Writes the page of a judged run. Raises UserError where the file cannot be written."""
+    """Writes the page of a judged run; `flag` named the file, None: nobody did. Raises UserError where the file cannot be written."""
     from cotenant.report.page.base import read_base
     from cotenant.report.page.data import page_data
     from cotenant.report.page.fallback import render as render_fallback
@@ -44,7 +45,10 @@ def write_page(
         data=data,
     )
     # A run directory may come from somebody else: a link in it must not lead to a file of whoever reads it.
-    write_whole(flag, to, text.encode("utf-8"), follow=to != run_dir / PAGE_NAME)
+    try:
+        write_whole(flag, to, text.encode("utf-8"), follow=to != run_dir / PAGE_NAME)
+    except UserError as error:
+        raise UserError(error if flag else f"{error}; --html FILE writes it elsewhere") from None
 
 
 def write_compare_page(comparison: Mapping[str, Any], runs: "tuple[Recording, Recording]", to: Path) -> None:

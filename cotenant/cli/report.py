@@ -65,7 +65,8 @@ def report(options: ReportOptions) -> int:
     if page is None and (options.open or not any(path is not None for path in others)):
         page = options.run / PAGE_NAME
     if page is not None:
-        write_page(options.run, recording, judge(recording, judging), judging, page, "--html")
+        flag = None if options.html is None else "--html"
+        write_page(options.run, recording, judge(recording, judging), judging, page, flag)
         _tell("page", page)
     if options.perfetto is not None:
         report_files.write_perfetto(recording, judging, options.perfetto)

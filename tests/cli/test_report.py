@@ -116,6 +116,26 @@ def test_every_other_file(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "18 voices" in capsys.readouterr().err
 
 
+def test_a_run_directory_that_cannot_be_written_names_no_flag_that_nobody_gave(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, before = tempfile.mkstemp, contents(run_dir)
+
+    def refused(*, dir: Path, prefix: str) -> tuple[int, str]:
+        if dir == run_dir:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(dir=dir, prefix=prefix)
+
+    monkeypatch.setattr(tempfile, "mkstemp", refused)
+    assert report(run_dir) == 2
+    said = f"cannot write {run_dir / 'report.html'} (Permission denied); --html FILE writes it elsewhere"
+    shown = " ".join(capsys.readouterr().err.split())
+    assert said in shown
+    assert "--html:" not in shown
+    assert contents(run_dir) == before
+    assert report(run_dir, "--html", tmp_path / "page.html") == 0
+
+
 def test_what_cannot_be_written_is_one_sentence_and_leaves_nothing(
     run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
