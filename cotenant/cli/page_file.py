@@ -27,7 +27,8 @@ def write_page(
     to: Path,
     flag: str | None,
 ) -> None:
-    """Writes the page of a judged run; `flag` named the file, None: nobody did. Raises UserError where the file cannot be written."""
+    """Writes the page of a judged run; `flag` named the file, None: nobody did. Raises UserError where the
+    file cannot be written."""
     from cotenant.report.page.base import read_base
     from cotenant.report.page.data import page_data
     from cotenant.report.page.fallback import render as render_fallback
