@@ -1,6 +1,6 @@
 """The three kinds of error: the user's, ours, and (as records) the tested service's."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -58,6 +58,19 @@ HINTS: Final[Mapping[str, str]] = {
     "truncated": "the connection ended too early: a crash, a proxy's time limit, or a restart",
     "empty": "it answered without any output: look at the model, the voice and the text",
 }
+
+
+def hint_of(kind: str, started: Sequence[str] = ()) -> str:
+    """What to look at first where a service fails so; "" for a kind that is not known.
+
+    `started`: the tenants that it can have been, where the run itself started all of their servers: one that
+    refuses has ended, for it was asked before anything was measured.
+    """
+    if kind == "refused" and started:
+        logs = " or ".join(f"logs/{name}*.log" for name in started)
+        who = " or ".join(started)
+        return f"the server of {who}, which the run itself started, has ended: see {logs}"
+    return HINTS.get(kind, "")
 
 
 class ServiceError(Exception):

@@ -72,5 +72,5 @@ def judge_run(options: GateOptions) -> int:
     if options.junit is not None:
         files.write_text("--junit", options.junit, render_junit(summary))
     if options.markdown is not None:
-        files.write_markdown("--markdown", options.markdown, render_markdown(summary))
+        files.write_markdown("--markdown", options.markdown, render_markdown(summary, recording.manifest))
     return exit_code(summary, options.judging.inconclusive)

@@ -11,7 +11,7 @@ from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLo
 from cotenant.conductor.load_spec import group_loads, load_specs
 from cotenant.conductor.plan import used_loads, used_tenants
 from cotenant.conductor.reporter import Reporter
-from cotenant.errors import HINTS, CouldNotRun
+from cotenant.errors import CouldNotRun, hint_of
 from cotenant.scenario.auto import LONG_TEXTS
 from cotenant.scenario.schema import Tenant
 from cotenant.tenants import launch, speech_probe
@@ -142,16 +142,17 @@ async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], rep
             raise CouldNotRun(
                 state.stopped
                 or f"all {warmed['failed']} warm-up requests of {load!r} to the tenant {tenant!r} failed: "
-                f"{warmed.get('error_kind')}: {warmed.get('error')}{_hint(warmed)}{tail}"
+                f"{warmed.get('error_kind')}: {warmed.get('error')}{_hint(run, tenant, warmed)}{tail}"
             )
         _note_request(run, tenant, warmed.get("request"))
         if state.stopped is not None:
             raise CouldNotRun(state.stopped)
 
 
-def _hint(warmed: Mapping[str, Any]) -> str:
-    hint = HINTS.get(str(warmed.get("error_kind")))
-    return f" ({hint})" if hint is not None else ""
+def _hint(run: Run, tenant: str, warmed: Mapping[str, Any]) -> str:
+    started = [tenant] if run.scenario.tenants[tenant].engine != "attach" else []
+    hint = hint_of(str(warmed.get("error_kind")), started)
+    return f" ({hint})" if hint else ""
 
 
 def _note_request(run: Run, tenant: str, request: Mapping[str, Any] | None) -> None:

@@ -26,7 +26,7 @@ def render(summary: Entry, manifest: Entry, width: int) -> str:
     if watched := gpu_lines(summary["stages"], width):
         lines += [*watched, ""]
     for label, texts in (
-        ("note", notes(summary)),
+        ("note", notes(summary, manifest)),
         ("why", why_lines(summary)),
         ("mend", mend_lines(summary)),
     ):

@@ -32,7 +32,7 @@ _STAGE_HEADER: Final = ("stage", *(column.heading for column in COLUMNS), "verdi
 _Stage = Mapping[str, Any]
 
 
-def render(summary: Mapping[str, Any]) -> str:
+def render(summary: Mapping[str, Any], manifest: Mapping[str, Any] | None = None) -> str:
     """The Markdown text, less than 60 KiB of UTF-8; what did not fit is said. Names are shown as they are,
     never as markup, links or mentions."""
     text = _Text()
@@ -51,8 +51,8 @@ def render(summary: Mapping[str, Any]) -> str:
     shown = text.table(("stage", "gate", "found", "verdict"), rows)
     _left_out(text, len(gates) - shown, "gate")
     text.close("</details>\n")
-    if told := notes(summary):
-        text.close(f"\n<details><summary>{len(told)} notes</summary>\n\n")
+    if told := notes(summary, manifest):
+        text.close(f"\n<details><summary>{counted(len(told), 'note')}</summary>\n\n")
         shown = sum(text.add(f"- {escape(note, _TEXT_LENGTH)}\n") for note in told)
         text.close("\n")
         _left_out(text, len(told) - shown, "note")

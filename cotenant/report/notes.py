@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.errors import HINTS
+from cotenant.errors import hint_of
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.text import counted, safe
 
@@ -16,13 +16,14 @@ _NAMED: Final = 2
 _WARNED: Final[Mapping[str, str]] = {"fail": "warning", "inconclusive": "warning, not decided"}
 
 
-def notes(summary: Entry) -> list[str]:
-    """The notes, the gravest first; the same caveat of several stages is one."""
+def notes(summary: Entry, manifest: Entry | None = None) -> list[str]:
+    """The notes, the gravest first; the same caveat of several stages is one. `manifest`: whose services
+    they were, where that is known."""
     found = [CPU_NOTE] if summary["device"] == "cpu" else []
     if summary["status"] != "complete":
         found.append(f"the run is {safe(summary['status'])}: what was recorded was judged")
     found += _invalid(summary)
-    found += [text for stage in summary["stages"] for text in _failures(stage)]
+    found += [text for stage in summary["stages"] for text in _failures(stage, manifest or {})]
     found += [_advised(caveat, safe(caveat["text"])) for caveat in summary["caveats"]]
     found += _caveats(summary)
     found += _warnings(summary)
@@ -114,26 +115,24 @@ def _with_again(summary: Entry) -> list[Entry]:
     return [*summary["stages"], *([again] if again else [])]
 
 
-def _failures(stage: Entry) -> list[str]:
+def _failures(stage: Entry, manifest: Entry) -> list[str]:
     """What a service did not do in a stage, by kind; and a stage in which nothing was said."""
     found, speech = [], stage.get("speech")
+
+    def failed(part: Entry, who: str, kind: str, load: str | None = None) -> None:
+        hint = _hint(part, _started(manifest, stage, kind, load))
+        found.append(f"{who} failed ({_kinds(part)}){hint}")
+
     if speech is not None and speech["streams"] == 0:
         found.append("no utterance fell due while it was measured")
     if speech and speech["failed"]:
-        found.append(
-            f"{speech['failed']} of {counted(speech['streams'], 'utterance')} failed "
-            f"({_kinds(speech)}){_hint(speech)}"
-        )
+        failed(speech, f"{speech['failed']} of {counted(speech['streams'], 'utterance')}", "voices")
     face = stage.get("face")
     if face and face.get("failed"):
-        found.append(
-            f"{face['failed']} of {counted(face['streams'], 'clip')} failed ({_kinds(face)}){_hint(face)}"
-        )
+        failed(face, f"{face['failed']} of {counted(face['streams'], 'clip')}", "faces")
     for name, load in (stage.get("llm") or {}).items():
         if load["failed"]:
-            found.append(
-                f"{counted(load['failed'], 'request')} of {safe(name)} failed ({_kinds(load)}){_hint(load)}"
-            )
+            failed(load, f"{counted(load['failed'], 'request')} of {safe(name)}", "completions", name)
     return [f"{safe(stage['name'])}: {text}" for text in found]
 
 
@@ -141,7 +140,20 @@ def _kinds(part: Entry) -> str:
     return ", ".join(f"{safe(kind)} {count}" for kind, count in part["errors"].items())
 
 
-def _hint(part: Entry) -> str:
+def _hint(part: Entry, started: Sequence[str]) -> str:
     """What to look at first, for the kind that most of them failed by."""
     kind = max(part["errors"], key=lambda kind: part["errors"][kind], default="")
-    return f"; {HINTS[kind]}" if kind in HINTS else ""
+    hint = hint_of(str(kind), started)
+    return f"; {hint}" if hint else ""
+
+
+def _started(manifest: Entry, stage: Entry, kind: str, load: str | None = None) -> list[str]:
+    """The tenants of a stage's loads of a kind (or of one load), where the run itself started all of them."""
+    scenario = manifest.get("scenario") or {}
+    ran: Sequence[str] = next(
+        (one["load"] for one in scenario.get("stages", []) if one["name"] == stage["name"]), []
+    )
+    asked = [scenario["load"][name] for name in ran if load in (None, name)]
+    names = dict.fromkeys(one["tenant"] for one in asked if one["kind"] == kind)
+    engines = {name: scenario["tenants"][name].get("engine") for name in names}
+    return [safe(name, 40) for name in names] if {*engines.values()} <= {"builtin", "launch"} else []

@@ -102,7 +102,7 @@ def console_texts(summary: Entry, manifest: Entry) -> tuple[str, list[str], list
     """Heading, notes, why and mend as the terminal has them."""
     return (
         console.heading(summary, manifest),
-        notes(summary),
+        notes(summary, manifest),
         why_lines(summary),
         console.mend_lines(summary),
     )
