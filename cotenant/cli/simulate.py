@@ -116,9 +116,9 @@ def simulate(options: SimulateOptions) -> int:
         print()
     else:
         worst = simulation.to_dict(found, simulation.worst_streams(found, _SHOWN_STREAMS))
-        clean = int(found.played.clean.sum())
+        clean, cut = int(found.played.clean.sum()), int(found.played.truncated.sum())
         curve = simulation.curve_of(found) if streams.names else None
-        output.tell(render(worst, len(streams.names), clean, curve).removesuffix("\n"))
+        output.tell(render(worst, len(streams.names), clean, cut, curve).removesuffix("\n"))
     return ExitCode.PASS if streams.names else ExitCode.INCONCLUSIVE
 
 

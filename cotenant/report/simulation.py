@@ -1,5 +1,6 @@
 """`simulate` for people: a table of streams, and the clean share over the lookahead as a text plot."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ from cotenant.report.text import counted
 from cotenant.units import NS_PER_MS, format_ms, format_share
 
 _NAME_WIDTH: Final = 24
+_FACE_WIDTH: Final = 60
+_UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _PLOT_WIDTH: Final = 40
 _HEADER: Final = (
     "stream", "chunks", "audio", "first sound", "underruns", "stalled", "longest", "headroom", "needs",
@@ -16,10 +19,11 @@ _HEADER: Final = (
 )  # fmt: skip
 
 
-def render(found: Mapping[str, Any], streams: int, clean: int, curve: WhatIf | None) -> str:
+def render(found: Mapping[str, Any], streams: int, clean: int, cut: int, curve: WhatIf | None) -> str:
     """The object of `simulate --json`, which may hold the worst streams only, as text.
 
-    `streams` and `clean` are the numbers of all of them; `curve` the same at other lookaheads.
+    `streams`, `clean` and `cut` (those that were cut off) are the numbers of all of them; `curve` the same at
+    other lookaheads.
     """
     player = f"lookahead {format_ms(found['lookahead_ms'])} ({found['start']}, {found['after_underrun']})"
     parts = []
@@ -31,15 +35,18 @@ def render(found: Mapping[str, Any], streams: int, clean: int, curve: WhatIf | N
             else ""
         )
         parts.append(_table([_HEADER, *(_row(stream, found["start"]) for stream in shown)]) + note)
+        if faces := [_face_lines(stream) for stream in shown if "face" in stream]:
+            parts.append("\n".join(faces))
     if curve is not None and streams:
-        parts.append(plot(curve, found["after_underrun"], found["lookahead_ms"]))
+        parts.append(plot(curve, found["after_underrun"], found["lookahead_ms"], cut))
     share = format_share(found["clean_share"])
     count = f"{clean} of {counted(streams, 'stream')} clean ({share})" if streams else "no streams"
     return "\n\n".join([*parts, f"{count}, {player}"]) + "\n"
 
 
-def plot(curve: WhatIf, policy: AfterUnderrun, lookahead_ms: float) -> str:
-    """One bar a lookahead: the share of clean streams; then what 95 % and 99 % of them need."""
+def plot(curve: WhatIf, policy: AfterUnderrun, lookahead_ms: float, cut: int) -> str:
+    """One bar a lookahead: the share of clean streams; then what 95 % and 99 % of them need. `cut` of the
+    streams were cut off: no lookahead makes those clean."""
     lines = ["lookahead    clean streams"]
     for at_ns, clean in zip(curve.lookahead_ns.tolist(), curve.curves[policy].clean.tolist(), strict=True):
         share = clean / curve.streams
@@ -51,6 +58,10 @@ def plot(curve: WhatIf, policy: AfterUnderrun, lookahead_ms: float) -> str:
         least_ns = smallest_lookahead(curve, percent, policy)
         exact = curve.clean_lookahead_ns is not None
         lacking = "no lookahead would do" if exact else "none of these lookaheads would do"
+        if cut:
+            lacking += (
+                f", for {cut} of {counted(curve.streams, 'stream')} {'was' if cut == 1 else 'were'} cut off"
+            )
         needed = lacking if least_ns is None else f"{_up_to_ms(least_ns)} ms of lookahead"
         lines.append(f"{percent} % of the streams clean: {needed}")
     if slower := int(curve.slower.sum()):
@@ -66,6 +77,7 @@ def _up_to_ms(value_ns: int) -> int:
 def _row(stream: Mapping[str, Any], start: str) -> tuple[str, ...]:
     """`start`: the start rule, which decides what lookahead would do."""
     why = stream["why"]
+    cut = stream["truncated"]
     needs = "required_prefill_ms" if start == "prefill" else "required_lookahead_ms"
     # A prefill has to be just above the audio that is there too early.
     above = "> " if start == "prefill" and stream[needs] else ""
@@ -84,9 +96,30 @@ def _row(stream: Mapping[str, Any], start: str) -> tuple[str, ...]:
         time("stall_ms.total", stream["stall_ms"]["total"]),
         time("stall_ms.longest", stream["stall_ms"]["longest"]),
         time("headroom_ms", stream["headroom_ms"], signed=True),
-        above + time(needs, stream[needs]),
-        "yes" if stream["clean"] else "cut" if stream["truncated"] else "no",
+        # Nothing bridges what never came: what would bridge the rest is no need of this stream's.
+        "-" if cut else above + time(needs, stream[needs]),
+        "yes" if stream["clean"] else "cut" if cut else "no",
     )
+
+
+def _face_lines(stream: Mapping[str, Any]) -> str:
+    """`face a: fps p5 25, harmonic fps 25, freezes 0, skew p50 0 ms`, folded."""
+    face, name = stream["face"], _name(stream["stream"])
+    told = [
+        f"{what} {_number(face[key])}"
+        for what, key in (("fps p5", "fps_p5"), ("harmonic fps", "harmonic_fps"), ("freezes", "freezes"))
+    ]
+    told.append(f"skew p50 {format_ms(face['skew_ms']['p50'], signed=True)}")
+    whole = [part.replace(" ", _UNBROKEN) for part in told]
+    text = f"face {name}: {', '.join(whole)}"
+    if lacking := [stream["why"][f"face.{key}"] for key in ("fps_p5", "harmonic_fps") if face[key] is None]:
+        text += f" ({lacking[-1]})"
+    folded = textwrap.fill(text, _FACE_WIDTH, subsequent_indent="     ", break_on_hyphens=False)
+    return folded.replace(_UNBROKEN, " ")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
 
 
 def _name(name: str) -> str:

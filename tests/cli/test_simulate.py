@@ -206,3 +206,45 @@ def test_what_a_stream_needs_is_for_the_start_rule_asked(
     shown = capsys.readouterr()
     assert needs in (shown.out + shown.err).splitlines()[1]
     assert found(capsys, path, "--start", start, "--lookahead", enough)["streams"][0]["underruns"] == 0
+
+
+def test_a_stream_that_was_cut_off_needs_no_lookahead_for_none_would_do(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "a.csv"
+    chunks = "0,400,\n300,400,\n1200,400,truncated\n"
+    path.write_text("arrival_ms,duration_ms,end\n" + chunks, encoding="utf-8")
+    for start in ("prefill", "delay"):
+        assert simulate(path, "--start", start) == 0
+        shown = capsys.readouterr().err
+        assert shown.splitlines()[1].split()[-2:] == ["-", "cut"]
+        needed = "95 % of the streams clean: no lookahead would do, for 1 of 1 stream was cut off"
+        assert needed in shown.splitlines()
+    path.write_text(path.read_text().replace("truncated", "eos"), encoding="utf-8")
+    assert simulate(path) == 0
+    shown = capsys.readouterr().err
+    assert "cut" not in shown
+    assert "> 800 ms" in shown
+
+
+def test_people_are_told_of_faces_in_lines_of_60_columns(csv: Path, tmp_path: Path, capsys: Capture) -> None:
+    faces = tmp_path / "f.csv"
+    frames = "".join(f"{40 * number},{40 * number}\n" for number in range(202))
+    faces.write_text("arrival_ms,media_ms\n" + frames, encoding="utf-8")
+    assert simulate(csv, "--faces", faces) == 0
+    assert "\nface 0: fps p5 25, harmonic fps 25, freezes 0, skew p50 0 ms\n" in capsys.readouterr().err
+    name = "talking-head-of-somebody"
+    csv.write_text(f"stream,arrival_ms,duration_ms,end\n{name},0,500,eos\n", encoding="utf-8")
+    faces.write_text(f"stream,arrival_ms,media_ms\n{name},0,0\n{name},40,40\n", encoding="utf-8")
+    assert simulate(csv, "--faces", faces) == 0
+    lines = capsys.readouterr().err.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(f"face {name}: "))
+    told = lines[first : lines.index("", first)]
+    assert len(told) > 1
+    assert max(map(len, told)) <= 60
+    assert not any(line.endswith("p50") for line in told)
+    text = " ".join(" ".join(told).split())
+    assert text.startswith(f"face {name}: fps p5 -, harmonic fps ")
+    assert text.endswith("(the clip is shorter than 1 s)")
+    assert simulate(csv) == 0
+    assert "face" not in capsys.readouterr().err
