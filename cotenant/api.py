@@ -111,7 +111,7 @@ class Run:
         return summary_of(judge(self.recording, self.options))
 
     def stage(self, name: str) -> Stage:
-        """A stage of the summary. Raises KeyError, with the names that there are."""
+        """A stage of the summary. Raises UserError, with the names that there are."""
         return self.summary.stage(name)
 
     @property

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
+from cotenant.errors import UserError
+
 _T = TypeVar("_T")
 
 
@@ -215,11 +217,12 @@ class Summary:
     raw: Mapping[str, Any] = field(repr=False)
 
     def stage(self, name: str) -> Stage:
-        """The stage of that name. Raises KeyError, with the names that there are."""
+        """The stage of that name. Raises UserError, with the names that there are."""
         for stage in self.stages:
             if stage.name == name:
                 return stage
-        raise KeyError(f"no stage {name!r}; the stages are {', '.join(stage.name for stage in self.stages)}")
+        known = ", ".join(stage.name for stage in self.stages)
+        raise UserError(f"there is no stage {name!r} in this run; the stages are {known}")
 
 
 def summary_of(raw: Mapping[str, Any]) -> Summary:

@@ -80,7 +80,7 @@ def test_what_is_not_there_is_said(run_dir: Path, tmp_path: Path) -> None:
     run = cotenant.open_run(run_dir)
     with pytest.raises(UserError, match="no table 'stream'; the tables are streams"):
         run.table("stream")
-    with pytest.raises(KeyError, match="the stages are alone, crowd"):
+    with pytest.raises(UserError, match="no stage 'nope' in this run; the stages are alone, crowd"):
         run.stage("nope")
     with pytest.raises(UserError, match="lookahead"):
         cotenant.open_run(run_dir, lookahead="400")
