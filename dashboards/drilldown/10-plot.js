@@ -25,6 +25,7 @@ function plotCard(parent, { id, title, note, height, build, table, click, keys }
     tabindex: keys ? "0" : null,
     "aria-label": title + (keys ? ". Arrow keys move, plus and minus zoom, 0 shows all." : ""),
   });
+  box.append(el("p", { class: "drawing muted" }, "drawing the chart …"));
   const card = el(
     "figure",
     { class: "card", id },
@@ -71,14 +72,19 @@ function whenPlotly(then) {
 }
 
 function drawPlot(plot) {
-  if (!window.Plotly) {
+  try {
+    if (!window.Plotly) throw new Error("plotly is not there");
+    const { data, layout } = plot.build();
+    Plotly.react(plot.box, data, layout, PLOT_CONFIG);
+  } catch (error) {
+    console.error(error);
     plot.box.replaceChildren(missing("This plot could not be drawn.", "Its numbers are in the table."));
     plot.box.style.height = "auto";
     if (plot.fold) plot.fold.open = true;
     return;
   }
-  const { data, layout } = plot.build();
-  Plotly.react(plot.box, data, layout, PLOT_CONFIG);
+  const waiting = plot.box.querySelector(".drawing");
+  if (waiting) waiting.remove();
   if (!plot.drawn && plot.click) plot.box.on("plotly_click", (event) => plot.click(event.points[0]));
   plot.drawn = true;
 }

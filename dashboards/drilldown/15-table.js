@@ -35,7 +35,7 @@ function pagedTable({ id, label, columns, rowId, rowClass, open, pageSize, sort 
       view.rows = rows;
       arrangeRows(view);
     },
-    focusRow: (row) => focusPlace(view, view.sorted.indexOf(row)),
+    focusRow: (row, how) => focusPlace(view, view.sorted.indexOf(row), how),
     order: () => view.sorted,
   };
 }
@@ -102,8 +102,8 @@ function rowLine(view, row, index) {
   return el("tr", { tabindex: index ? "-1" : "0", "data-id": view.rowId(row), class: kind }, cells);
 }
 
-/** Focus on the row at a place of the whole order; turns to its page. */
-function focusPlace(view, place) {
+/** Focus on the row at a place of the whole order; turns to its page. `how`: as `focus` takes it. */
+function focusPlace(view, place, how) {
   const bounded = Math.min(Math.max(place, 0), view.sorted.length - 1);
   if (bounded < 0) return;
   const page = Math.floor(bounded / view.size);
@@ -114,7 +114,7 @@ function focusPlace(view, place) {
   for (const line of view.body.children) line.tabIndex = -1;
   const line = view.body.children[bounded - page * view.size];
   line.tabIndex = 0;
-  line.focus();
+  line.focus(how);
 }
 
 function rowKeys(view, event) {

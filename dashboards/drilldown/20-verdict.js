@@ -30,6 +30,7 @@ function drawVerdict() {
   const { console: said, run } = RUN.data;
   const kind = verdictClass(said.verdict_word);
   const main = document.getElementById("main");
+  const cause = bannerCause(kind, said);
   const banner = el(
     "section",
     { id: "verdict", class: "verdict " + kind, "aria-labelledby": "verdict-word" },
@@ -39,6 +40,7 @@ function drawVerdict() {
       {},
       el("h1", { id: "verdict-word" }, said.verdict_word),
       el("p", { class: "sentence" }, said.verdict_sentence),
+      cause && el("p", { class: "first-cause" }, el("span", { class: "label" }, "why "), cause),
     ),
   );
   main.append(banner);
@@ -48,6 +50,34 @@ function drawVerdict() {
   reason(reasons, "mend", said.mend);
   reason(reasons, "notes", said.notes, 4);
   if (reasons.childElementCount) main.append(reasons);
+}
+
+const CAUSE_CHARS = 120;
+
+/** The reason in one short line: of a failure its first cause, of what is left open what most gates lack; the rest is below. */
+function bannerCause(kind, said) {
+  const stage = worstStage();
+  if (kind === "inconclusive") {
+    const [most] = stage ? undecidedByReason(stage).sort((a, b) => b.gates.length - a.gates.length) : [];
+    if (!most || !most.reason || String(said.verdict_sentence).includes(most.reason)) return null;
+    return firstClause(most.reason);
+  }
+  const why = said.why || [];
+  if (kind !== "fail" || !why.length) return null;
+  const lead = stage ? stage.name + ": " : "";
+  return firstClause(why[0].startsWith(lead) ? why[0].slice(lead.length) : why[0]);
+}
+
+/** Up to the first semicolon, without the intervals in brackets; what is longer ends at a word, with an ellipsis. */
+function firstClause(text) {
+  const bare = String(text).replace(/\s*\([^()]*\b(?:interval|pairs?)\b[^()]*\)/g, "");
+  const clause = bare.split(/;\s/)[0].trim();
+  const all = Array.from(clause);
+  if (all.length <= CAUSE_CHARS) return clause;
+  const cut = all.slice(0, CAUSE_CHARS).join("");
+  const comma = cut.lastIndexOf(", ");
+  const end = comma > cut.length / 2 ? comma : cut.lastIndexOf(" ");
+  return (end > 0 ? cut.slice(0, end) : cut) + " …";
 }
 
 function reason(list, label, texts, most) {
@@ -150,12 +180,12 @@ function stageCell(entry, column, gate) {
   );
 }
 
-/** Under a stage that did not pass: its broken gates and its strongest causes, in words. */
+/** Under a stage that did not pass: its broken gates, those left open, and its strongest causes, in words. */
 function stageReasons(entry) {
-  const broken = brokenGates(entry);
+  const { broken, open, warned } = brokenGates(entry);
   const causes = (entry.causes || []).slice(0, 3);
   const invalid = entry.invalid_because || [];
-  if (!broken.length && !causes.length && !invalid.length) return null;
+  if (![broken, open, warned, causes, invalid].some((items) => items.length)) return null;
   const line = (label, items) =>
     items.length > 0 &&
     el(
@@ -171,6 +201,8 @@ function stageReasons(entry) {
   return [
     line("invalid", invalid),
     line("broke", broken),
+    line("not decided", open),
+    line("warning", warned),
     line(
       "cause",
       causes.map((cause) => cause.text),

@@ -39,18 +39,39 @@ function gateText(gate) {
   return `${GATE_WORDS[gate.metric] || gate.metric} ${found}, ${asked} ${limit} asked${count}${reason ? ": " + reason : ""}`;
 }
 
-/** Failing gates first, then undecided ones, then warnings. */
+/** What of a stage's gates did not pass: the broken ones, those not decided, and what only warns. */
 function brokenGates(entry) {
-  const weight = (gate) => (gate.level === "warn" ? 2 : 0) + (gate.verdict === "fail" ? 0 : 1);
-  return (entry.gates || [])
-    .filter((gate) => gate.verdict !== "pass")
-    .sort((a, b) => weight(a) - weight(b))
-    .map(
-      (gate) =>
-        (gate.level === "warn" ? "warning: " : "") +
-        (gate.verdict === "inconclusive" ? "not decided: " : "") +
-        gateText(gate),
-    );
+  const fails = (level) =>
+    (entry.gates || []).filter((gate) => gate.verdict === "fail" && (gate.level === "warn") === (level === "warn"));
+  return {
+    broken: fails("fail").map(gateText),
+    open: undecidedByReason(entry).map(undecidedText),
+    warned: [
+      ...fails("warn").map(gateText),
+      ...undecidedByReason(entry, "warn").map((group) => "not decided: " + undecidedText(group)),
+    ],
+  };
+}
+
+/** The gates of a stage that were left open, those with the same reason together: [{reason, gates}]. */
+function undecidedByReason(entry, level) {
+  const found = new Map();
+  for (const gate of entry.gates || []) {
+    if (gate.verdict !== "inconclusive" || (gate.level === "warn") !== (level === "warn")) continue;
+    const reason = at(gate, "why.verdict") || at(gate, "why.value") || "";
+    if (!found.has(reason)) found.set(reason, { reason, gates: [] });
+    found.get(reason).gates.push(gate);
+  }
+  return [...found.values()];
+}
+
+/** One gate as it is; several as their number, their reason, and what each of them found. */
+function undecidedText({ reason, gates }) {
+  if (gates.length === 1) return gateText(gates[0]);
+  const name = (gate) => GATE_WORDS[gate.metric] || gate.metric;
+  const value = (gate) => (isNumber(gate.value) ? " " + gateNumber(gate.metric, gate.value) : "");
+  const all = gates.map((gate) => name(gate) + value(gate)).join(", ");
+  return `${gates.length} gates: ${reason || "unknown"} (${all})`;
 }
 
 function drawGates(part, entries) {

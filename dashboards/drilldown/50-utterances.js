@@ -153,6 +153,6 @@ function filterStage(name, jump) {
   showUtterances();
   if (!jump) return;
   document.getElementById("utterances").scrollIntoView();
-  if (LIST.table.order().length) LIST.table.focusRow(LIST.table.order()[0]);
+  if (LIST.table.order().length) LIST.table.focusRow(LIST.table.order()[0], { preventScroll: true });
   announce(LIST.stage ? `Utterances of ${LIST.stage}` : "All utterances");
 }

@@ -162,7 +162,7 @@ function drillFacts(row) {
     ["headroom", msUnit(row.headroom_ms, row.headroom_why, true)],
     ["TTFA", msUnit(row.ttfa_ms)],
     ["playback", msUnit(row.playback_ms)],
-    ["needs", msUnit(at(row, "required_lookahead_ms"))],
+    ["lookahead for no stall at all", msUnit(at(row, "required_lookahead_ms"))],
     ["sound", msUnit(at(row, "audio_ms"))],
     ["chunks", row.arrival_ms && row.arrival_ms.length ? plainText(row.arrival_ms.length, 0) : NONE],
   ];

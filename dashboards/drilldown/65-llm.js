@@ -17,35 +17,80 @@ function drawLlm() {
     const plots = el("div", { class: "four" });
     part.append(stageKeys(Object.keys(stages), stageWord), plots);
     const id = "llm-" + loads.findIndex(([one]) => one === load);
-    plotCard(plots, {
+    llmPlot(plots, load, stages, "ttft_ms", {
       id: id + "-ttft",
       title: "Time to first token",
-      height: 230,
       build: () => quantilePlot(stages, "ttft_ms", "ms"),
       table: () => quantileTable(stages, "ttft_ms"),
     });
-    plotCard(plots, {
+    llmPlot(plots, load, stages, "itl_ms", {
       id: id + "-itl",
       title: "Gap between tokens",
-      height: 230,
       build: () => quantilePlot(stages, "itl_ms", "ms"),
       table: () => quantileTable(stages, "itl_ms"),
     });
-    plotCard(plots, {
+    llmPlot(plots, load, stages, "tokens_per_s", {
       id: id + "-rate",
       title: "Tokens a second",
-      height: 230,
       build: () => overTime(stages, "tokens_per_s", "tokens a second"),
       table: () => seriesTable(stages, "tokens_per_s", "tokens/s"),
     });
-    plotCard(plots, {
+    llmPlot(plots, load, stages, "open", {
       id: id + "-open",
       title: "Open requests",
-      height: 230,
       build: () => overTime(stages, "open", "open requests"),
       table: () => seriesTable(stages, "open", "open"),
     });
   }
+}
+
+/** The summary's figures of a load in a stage, or alone. */
+function llmEntry(load, stage) {
+  const solo = stage.startsWith("solo:") ? RUN.data.summary.solo : null;
+  const loads = (solo || at(entryOf(stage), "llm")) ?? {};
+  return (Object.hasOwn(loads, load) && loads[load]) || {};
+}
+
+/** Why a figure of a load is null. */
+function llmWhy(load, stage, path) {
+  return at(llmEntry(load, stage), "why")?.[path] || whyOf(entryOf(stage), `llm.${load}.${path}`);
+}
+
+const SENT_MEANS =
+  "Whether we asked as planned: so many streams in flight, or requests sent on time. It says nothing of how fast the answers came.";
+
+/** Whether the load was asked for as planned; where nothing has ended yet, that its requests were in flight. */
+function sentText(one) {
+  if (one.delivered === true) return one.finished === 0 && one.open > 0 ? "✓ in flight, none finished" : "✓ as planned";
+  if (one.delivered !== false) return NONE;
+  return isNumber(one.delivered_share) ? `✗ ${shareText(one.delivered_share)} % of the plan` : "✗ less than planned";
+}
+
+/** The stages that have nothing to draw, as [stage, why]. */
+function llmLacking(load, stages, key) {
+  const path = { ttft_ms: "ttft_ms.p50", itl_ms: "itl_ms.p50" }[key] || key;
+  return Object.entries(stages)
+    .filter(([, one]) => !(one[key] && (one[key].v || one[key].y).some(isNumber)))
+    .map(([name]) => [name, llmWhy(load, name, path)]);
+}
+
+/** A plot of a load; where no stage has anything to draw, why; where some have none, which. */
+function llmPlot(parent, load, stages, key, plot) {
+  const lacking = llmLacking(load, stages, key);
+  if (lacking.length < Object.keys(stages).length) {
+    const said = lacking.map(([name]) => stageWord(name)).join(", ");
+    plotCard(parent, { height: 230, note: said && `no data of ${said}`, ...plot });
+    return;
+  }
+  const reasons = [...new Set(lacking.map(([, why]) => why).filter(Boolean))];
+  parent.append(
+    el(
+      "figure",
+      { class: "card", id: plot.id },
+      el("figcaption", {}, el("b", {}, plot.title)),
+      missing("No data.", reasons.length ? reasons.join("; ") + "." : "Nothing of it was recorded in the measured time."),
+    ),
+  );
 }
 
 function llmTable(load, names) {
@@ -61,18 +106,16 @@ function llmTable(load, names) {
     num("finished"),
     num("open"),
     num("failed"),
-    { head: "load" },
+    { head: "sent" },
   ];
   return plainTable(
     columns,
     names.map((name) => {
-      const entry = entryOf(name);
-      const solo = name.startsWith("solo:") ? at(RUN.data.summary, "solo") : null;
-      const one = (solo ? solo[load] : entry && entry.llm && entry.llm[load]) || {};
+      const one = llmEntry(load, name);
       const ms = (path) => {
         const value = at(one, path),
-          why = at(one, "why") || {};
-        return el("span", { title: value === null ? why[path] || null : null }, msText(value, why[path]));
+          why = llmWhy(load, name, path);
+        return el("span", { title: value === null ? why : null }, msText(value, why));
       };
       return [
         stageLabel(name),
@@ -85,11 +128,7 @@ function llmTable(load, names) {
         plainText(at(one, "finished"), 0),
         plainText(at(one, "open"), 0),
         plainText(at(one, "failed"), 0),
-        el(
-          "span",
-          { class: "nowrap" },
-          one.delivered === true ? "✓ delivered" : one.delivered === false ? "✗ not delivered" : NONE,
-        ),
+        el("span", { class: "nowrap", title: SENT_MEANS }, sentText(one)),
       ];
     }),
   );

@@ -1,0 +1,147 @@
+"""What the page says in words: why at the first look, what is not decided, what is not there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.page.browser import Page
+from tests.page.runs import data_of, page_with
+from tests.page.test_page import DRAW_ALL, text
+
+Crowd = tuple[Path, Path]
+LONG = (
+    "crowd: beside decode a second of speech takes 1.35 s to make, 1.36 times as long as alone "
+    "(95 % interval 1.34 to 1.38, 18 pairs); the GPU switched between about 10 processes"
+)
+CAUSE = "beside decode a second of speech takes 1.35 s to make, 1.36 times as long as alone"
+BANNER = "document.querySelector('#verdict .first-cause')?.textContent ?? null"
+LINES = (
+    "Object.fromEntries([...document.querySelectorAll('tr.because .line')].map((line) =>"
+    "[line.querySelector('.label').textContent,"
+    "[...line.querySelectorAll('li')].map((one) => one.textContent)]))"
+)
+
+
+def crowd_stage(data: dict[str, Any]) -> dict[str, Any]:
+    return dict(next(stage for stage in data["summary"]["stages"] if stage["name"] == "crowd"))
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ([LONG, "crowd: more"], f"why {CAUSE}"),
+        (["crowd: " + "word " * 60], "why " + ("word " * 23) + "word …"),
+        (["crowd: " + "a clause of words, " * 12], "why " + ", ".join(["a clause of words"] * 6) + " …"),
+        ([], None),
+    ],
+)
+def test_the_banner_holds_the_first_cause_in_one_short_line(
+    tab: Page, crowd: Crowd, tmp_path: Path, why: list[str], said: str | None
+) -> None:
+    data = data_of(crowd[1])
+    data["console"]["why"] = why
+    tab.open(page_with(data, tmp_path / "page.html"))
+    assert tab.evaluate(BANNER) == said
+    # The whole of it is still below.
+    shown = "[...document.querySelectorAll('#reasons li')].map((one) => one.textContent)"
+    assert set(why) <= set(tab.evaluate(shown))
+
+
+def test_a_pass_needs_no_cause_and_an_undecided_run_says_what_most_gates_lack(
+    tab: Page, crowd: Crowd, tmp_path: Path
+) -> None:
+    data = data_of(crowd[1])
+    data["console"].update(why=[LONG], verdict_word="PASS")
+    tab.open(page_with(data, tmp_path / "pass.html"))
+    assert tab.evaluate(BANNER) is None
+    undecided(data, data["summary"]["stages"])
+    data["summary"]["verdict"] = "inconclusive"
+    data["console"]["verdict_word"] = "INCONCLUSIVE"
+    tab.open(page_with(data, tmp_path / "undecided.html"))
+    assert tab.evaluate(BANNER) == "why too few blocks"
+
+
+def undecided(data: dict[str, Any], stages: list[dict[str, Any]]) -> None:
+    """Every gate of the crowd is left open for one reason, but the last one for another."""
+    stage = next(one for one in stages if one["name"] == "crowd")
+    stage["verdict"] = "inconclusive"
+    for gate in stage["gates"]:
+        gate.update(verdict="inconclusive", value=None, why={"verdict": "too few blocks"})
+    stage["gates"][-1]["why"] = {"verdict": "another reason"}
+
+
+def test_gates_left_open_for_one_reason_are_one_line_and_not_called_broken(
+    tab: Page, crowd: Crowd, tmp_path: Path
+) -> None:
+    data = data_of(crowd[1])
+    tab.open(crowd[1])
+    assert "broke" in tab.evaluate(LINES)
+    assert "not decided" not in tab.evaluate(LINES)
+    undecided(data, data["summary"]["stages"])
+    count = len(crowd_stage(data)["gates"])
+    assert count >= 3
+    tab.open(page_with(data, tmp_path / "page.html"))
+    lines = tab.evaluate(LINES)
+    assert "broke" not in lines
+    first, second = lines["not decided"]
+    assert first.startswith(f"{count - 1} gates: too few blocks (")
+    assert first.count(",") == count - 2
+    assert second.endswith(": another reason")
+    data["summary"]["stages"][1]["gates"][0]["level"] = "warn"
+    tab.open(page_with(data, tmp_path / "warned.html"))
+    lines = tab.evaluate(LINES)
+    assert lines["warning"][0].startswith("not decided: ")
+    assert lines["not decided"][0].startswith(f"{count - 2} gates: ")
+
+
+def test_a_load_in_flight_is_called_so_and_what_has_no_data_says_why(
+    tab: Page, crowd: Crowd, tmp_path: Path
+) -> None:
+    data = data_of(crowd[1])
+    figures = crowd_stage(data)["llm"]["decode"]
+    stages = data["llm"]["decode"]
+    names = list(stages)
+    cells = f"[...document.querySelectorAll('#llm tbody tr')][{names.index('crowd')}].lastChild.textContent"
+    for told, said in (
+        ({"delivered": True, "finished": 0, "open": 2}, "✓ in flight, none finished"),
+        ({"delivered": True, "finished": 3, "open": 2}, "✓ as planned"),
+        ({"delivered": False, "delivered_share": 0.6}, "✗ 60 % of the plan"),
+        ({"delivered": None}, "\u2013"),
+    ):
+        figures.update(told)
+        tab.open(page_with(data, tmp_path / "page.html"))
+        assert tab.evaluate(cells) == said
+    for one in stages.values():
+        one["ttft_ms"] = {"q": [], "v": [], "n": 0}
+    why = "no request was due in the measure window"
+    crowd_why = next(one for one in data["summary"]["stages"] if one["name"] == "crowd")["why"]
+    crowd_why["llm.decode.ttft_ms.p50"] = why
+    figures["ttft_ms"]["p50"] = None
+    tab.open(page_with(data, tmp_path / "empty.html"))
+    tab.evaluate(DRAW_ALL)
+    said = text(tab, "#llm-0-ttft")
+    assert "No data." in said
+    assert why in said
+    assert tab.evaluate("document.querySelector('#llm-0-ttft .main-svg')") is None
+    row = f"[...document.querySelectorAll('#llm tbody tr')][{names.index('crowd')}]"
+    assert tab.evaluate(f"{row}.querySelectorAll('td')[0].firstChild.title") == why
+
+
+def test_an_utterance_says_what_its_lookahead_would_be_for(tab: Page, crowd: Crowd) -> None:
+    stream = data_of(crowd[1])["utterances"][0]["stream"]
+    tab.open(crowd[1], f"stream={stream}")
+    names = tab.evaluate("[...document.querySelectorAll('#drill dt')].map((one) => one.textContent)")
+    assert "lookahead for no stall at all" in names
+    assert "needs" not in names
+
+
+def test_a_plot_says_that_it_is_being_drawn_until_it_is_there(tab: Page, crowd: Crowd) -> None:
+    tab.open(crowd[1])
+    # Opened and read in one task: nothing can have been drawn between.
+    said = "(openUtterance(RUN.utterances[0]), document.querySelector('#staircase-plot').textContent)"
+    assert tab.evaluate(said) == "drawing the chart …"
+    tab.wait("document.querySelector('#staircase-plot .main-svg')")
+    assert tab.evaluate("document.querySelector('#staircase-plot .drawing')") is None
+    tab.evaluate(DRAW_ALL)
+    assert tab.evaluate("document.querySelectorAll('.drawing').length") == 0
