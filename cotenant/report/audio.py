@@ -29,7 +29,10 @@ _DTYPES: Final[dict[str, np.dtype[Any]]] = {"s16": np.dtype("<i2"), "f32": np.dt
 _SUBTYPES: Final = {"i": "PCM_16", "f": "FLOAT"}
 NEVER_BEGAN: Final = "nothing was played: it was given up before the player's buffer was full"
 NO_AUDIO: Final = "no audio arrived"
-NOT_KEPT: Final = "its audio is not in the run directory (over the run's limit, or its writer was killed)"
+NOT_KEPT: Final = (
+    "its audio is not in the run directory (it was over the run's limit, its writer was killed, or it was left "
+    "out of this copy)"
+)
 NO_AUDIO_KEPT: Final = "no audio was kept in this run"
 
 

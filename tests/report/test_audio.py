@@ -1,6 +1,7 @@
 """As-heard audio: compared sample by sample with a player that plays one sample after another."""
 
 import io
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -207,6 +208,10 @@ def test_what_has_no_sound_says_why(tmp_path: Path) -> None:
     assert why("limit", 99) == "it is no voice of this run"
     assert why("cut", lookahead_ms=900) == NEVER_BEGAN
     assert why("killed") == NOT_KEPT
+    write_voice_run(tmp_path / "copy", [steady])
+    shutil.rmtree(tmp_path / "copy" / "audio")
+    assert why("copy") == NOT_KEPT
+    assert "left out of this copy" in NOT_KEPT
 
 
 def test_a_voice_that_was_cut_off_ends_in_the_silence_in_which_it_was_given_up() -> None:
