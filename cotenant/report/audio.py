@@ -30,8 +30,8 @@ _SUBTYPES: Final = {"i": "PCM_16", "f": "FLOAT"}
 NEVER_BEGAN: Final = "nothing was played: it was given up before the player's buffer was full"
 NO_AUDIO: Final = "no audio arrived"
 NOT_KEPT: Final = (
-    "its audio is not in the run directory (it was over the run's limit, its writer was killed, or it was left "
-    "out of this copy)"
+    "its audio is not in the run directory (it was over the run's limit, its writer was killed, or it was "
+    "left out of this copy)"
 )
 NO_AUDIO_KEPT: Final = "no audio was kept in this run"
 
