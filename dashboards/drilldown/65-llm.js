@@ -77,12 +77,13 @@ function llmLacking(load, stages, key) {
 /** A plot of a load; where no stage has anything to draw, why; where some have none, which. */
 function llmPlot(parent, load, stages, key, plot) {
   const lacking = llmLacking(load, stages, key);
+  const reasons = [...new Set(lacking.map(([, why]) => why).filter(Boolean))];
   if (lacking.length < Object.keys(stages).length) {
-    const said = lacking.map(([name]) => stageWord(name)).join(", ");
-    plotCard(parent, { height: 230, note: said && `no data of ${said}`, ...plot });
+    const names = lacking.map(([name]) => stageWord(name)).join(", ");
+    const note = names && [`no data of ${names}`, reasons.join("; ")].filter(Boolean).join(": ");
+    plotCard(parent, { height: 230, note, ...plot });
     return;
   }
-  const reasons = [...new Set(lacking.map(([, why]) => why).filter(Boolean))];
   parent.append(
     el(
       "figure",

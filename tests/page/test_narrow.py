@@ -105,6 +105,10 @@ def test_two_runs_show_a_b_and_difference_without_scrolling(
         f"one.getBoundingClientRect().right > {WIDTH} || one.getBoundingClientRect().width < 20).length"
     )
     assert outside == 0
+    heads = narrow.evaluate(
+        "[...document.querySelectorAll('#differences thead th')].map((one) => one.textContent)"
+    )
+    assert heads == ["stage", "metric", "A", "B", "difference", "95 % interval", ""]
     words = narrow.evaluate(
         "[...document.querySelectorAll('#differences tbody tr:first-child td')]"
         ".map((one) => getComputedStyle(one, '::before').content)"

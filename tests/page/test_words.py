@@ -112,12 +112,16 @@ def test_a_load_in_flight_is_called_so_and_what_has_no_data_says_why(
         figures.update(told)
         tab.open(page_with(data, tmp_path / "page.html"))
         assert tab.evaluate(cells) == said
-    for one in stages.values():
-        one["ttft_ms"] = {"q": [], "v": [], "n": 0}
+    nothing = {"q": [], "v": [], "n": 0}
     why = "no request was due in the measure window"
-    crowd_why = next(one for one in data["summary"]["stages"] if one["name"] == "crowd")["why"]
-    crowd_why["llm.decode.ttft_ms.p50"] = why
+    crowd_stage(data)["why"]["llm.decode.ttft_ms.p50"] = why
     figures["ttft_ms"]["p50"] = None
+    stages["crowd"]["ttft_ms"] = nothing
+    stages["solo:decode"] = {**stages["crowd"], "ttft_ms": {"q": [0.0, 1.0], "v": [5.0, 9.0], "n": 2}}
+    tab.open(page_with(data, tmp_path / "some.html"))
+    assert f"no data of crowd: {why}" in text(tab, "#llm-0-ttft figcaption")
+    for one in stages.values():
+        one["ttft_ms"] = nothing
     tab.open(page_with(data, tmp_path / "empty.html"))
     tab.evaluate(DRAW_ALL)
     said = text(tab, "#llm-0-ttft")
