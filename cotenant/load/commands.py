@@ -23,16 +23,22 @@ _POLL_S: Final = 0.02
 class Process:
     """The commands of one load process. A fault of ours in any task ends up in `failure`.
 
-    `report_lag` closes the interval of which the loop's lag is known.
+    `report_lag` closes the interval of which the loop's lag is known; `flush` puts rows on disk.
     """
 
     def __init__(
-        self, desk: Desk, control: Control, failure: asyncio.Future[None], report_lag: Callable[[], None]
+        self,
+        desk: Desk,
+        control: Control,
+        failure: asyncio.Future[None],
+        report_lag: Callable[[], None],
+        flush: Callable[[], None],
     ) -> None:
         self._desk = desk
         self._control = control
         self._failure = failure
         self._report_lag = report_lag
+        self._flush = flush
         self._stage: Stage | None = None
         self._watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
@@ -48,6 +54,8 @@ class Process:
                 self._measure(command["start_ns"], command["end_ns"])
             case "drain":
                 await self._drain("open")
+                # What is measured is not lost with a process that dies in the next stage.
+                self._flush()
                 self._control.say({"event": "drained"})
             case "stop":
                 await self._drain("aborted")

@@ -56,7 +56,7 @@ async def run(control: Control, name: str) -> None:
             "host", t=time.monotonic_ns(), source=settings.name, metric="realtime", value=float(realtime)
         )
         keeper = Upkeep(desk)
-        process = Process(desk, control, failure, keeper.report)
+        process = Process(desk, control, failure, keeper.report, keeper.flush)
         upkeep = loop.create_task(keeper.run())
         gc.collect()
         gc.freeze()

@@ -208,10 +208,14 @@ def _kill_the_conductor(tmp_path: Path) -> None:
 )
 def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, number: int, code: int) -> None:
     async def main() -> None:
-        async with speech_server() as server, started(tmp_path, voice_scenario(server.url)) as command:
-            await command.until_marked("measure", "alone")
-            command.process.send_signal(number)
-            ended = await command.end()
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
+        try:
+            async with speech_server() as server, started(tmp_path, voice_scenario(server.url)) as command:
+                await command.until_marked("measure", "alone")
+                command.process.send_signal(number)
+                ended = await command.end()
+        finally:
+            signal.signal(signal.SIGHUP, before)
         assert ended.code == code, ended.err
         assert ended.manifest["status"] == "interrupted"
         assert "cotenant gate" in ended.err
