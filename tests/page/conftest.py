@@ -12,12 +12,12 @@ from tests.verdict.recordings import good_run
 
 @pytest.fixture(autouse=True)
 def _no_child_left() -> None:
-    """Nothing is started here but the browser, whose processes come and go until the last test."""
+    """Nothing is started here but the browser, whose processes come and go until the folder's last test."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chrome() -> Iterator[Page]:
-    """One browser for all tests: starting one takes longer than most of them."""
+    """One browser for all tests of this folder: starting one takes longer than most of them."""
     if chromium() is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     with browser() as page:
