@@ -103,7 +103,8 @@ def wait_for_audio(audio: Iterator[NDArray[np.int16]], fps: int) -> Iterator[Any
     """Shows nothing and tells in its log how the audio ended."""
     try:
         for _ in audio:
-            pass
+            sys.stderr.write("some audio came\n")
+            sys.stderr.flush()
         sys.stderr.write("the audio ended\n")
     except ConnectionAbortedError:
         sys.stderr.write("the client left\n")

@@ -90,6 +90,11 @@ def test_a_client_that_leaves_ends_a_generator_that_waits_for_audio(tmp_path: Pa
             async with session.ws_connect(f"{url}/v1/face") as socket:
                 await socket.send_str(config_message(25))
                 await socket.send_bytes(SAMPLES.tobytes())
+                async with asyncio.timeout(20):
+                    # A client that leaves before its turn is dropped without a word.
+                    while "some audio came" not in (tmp_path / "log").read_text():
+                        async with session.get(f"{url}/health") as response:
+                            assert response.status == 200
             async with asyncio.timeout(20):
                 active = 1
                 while active or "the client left" not in (tmp_path / "log").read_text():
