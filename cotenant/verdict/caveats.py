@@ -99,7 +99,9 @@ def measuring_caveats(
                 "a gate nearer than that to its limit is left undecided; give the load processes free cores",
                 p99_ms=error.p99_ns / NS_PER_MS,
             )
-    yield from _others(recording, windows)
+    # An attached service may run on this machine, as no process of ours: it cannot be told from others.
+    if all(tenant.engine != "attach" for tenant in plan.scenario.tenants.values()):
+        yield from _others(recording, windows)
     if not plan.has_gpu:
         return  # on a CPU the tenants are meant to crowd the host
     rows = columns.table(recording, "host")

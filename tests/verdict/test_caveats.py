@@ -112,6 +112,17 @@ def test_who_else_used_the_machine_is_said_where_it_is_known(
     assert all(one["others_share"] == 0.5 for one in caveats)
 
 
+def test_an_attached_service_is_not_taken_for_somebody_else() -> None:
+    builder = good_run()
+    attached = {"kind": "speech", "engine": "attach", "url": "http://127.0.0.1:1"}
+    builder.scenario["tenants"] = {**builder.scenario["tenants"], "tts": attached}
+    builder.rows["host"] += [
+        {"t": second * S, "source": "host", "metric": "others_cpu_s", "value": 2.0 * second}
+        for second in range(0, 200, 5)
+    ]
+    assert "others-cpu" not in _kinds(_crowd(builder))
+
+
 def test_baselines_that_differ_are_a_caveat_of_the_run() -> None:
     builder = good_run()
     streams = {row["stream"] for row in builder.rows["streams"] if row["stage"] == "alone/again"}
