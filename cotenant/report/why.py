@@ -24,8 +24,8 @@ _COMPARED: Final = (
 
 
 def why_lines(summary: Entry) -> list[str]:
-    """At most three: the two strongest causes, and how the stage compares with the baseline; nothing of that
-    where the baseline failed."""
+    """At most three: the two strongest causes (or that none was found), and how the stage compares with the
+    baseline; nothing of that where the baseline failed."""
     stage, _ = decisive(summary)
     if stage is None or stage["verdict"] == "pass":
         return []
@@ -35,7 +35,13 @@ def why_lines(summary: Entry) -> list[str]:
         facts = _compared(stage)
         if not any(cause["what"] not in _NOT_GPU for cause in stage["causes"]):
             facts += _gpu_facts(stage)
-        lines += ["; ".join(facts)] if facts else []
+        if stage["verdict"] == "fail" and not lines:
+            # What has grown beside the co-tenants is no cause yet: nothing was seen to wait for them.
+            reason = stage["why"].get("causes")
+            none = f"no cause found ({safe(reason)})" if reason else "no cause found"
+            lines.append(": ".join([none, "; ".join(facts)] if facts else [none]))
+        elif facts:
+            lines.append("; ".join(facts))
     return [f"{safe(stage['name'])}: {line}" if index == 0 else line for index, line in enumerate(lines)]
 
 

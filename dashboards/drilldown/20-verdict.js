@@ -30,7 +30,6 @@ function drawVerdict() {
   const { console: said, run } = RUN.data;
   const kind = verdictClass(said.verdict_word);
   const main = document.getElementById("main");
-  const cause = bannerCause(kind, said);
   const banner = el(
     "section",
     { id: "verdict", class: "verdict " + kind, "aria-labelledby": "verdict-word" },
@@ -40,7 +39,7 @@ function drawVerdict() {
       {},
       el("h1", { id: "verdict-word" }, said.verdict_word),
       el("p", { class: "sentence" }, said.verdict_sentence),
-      cause && el("p", { class: "first-cause" }, el("span", { class: "label" }, "why "), cause),
+      said.first_why && el("p", { class: "first-cause" }, el("span", { class: "label" }, "why "), said.first_why),
     ),
   );
   main.append(banner);
@@ -50,34 +49,6 @@ function drawVerdict() {
   reason(reasons, "mend", said.mend);
   reason(reasons, "notes", said.notes, 4);
   if (reasons.childElementCount) main.append(reasons);
-}
-
-const CAUSE_CHARS = 120;
-
-/** The reason in one short line: of a failure its first cause, of what is left open what most gates lack; the rest is below. */
-function bannerCause(kind, said) {
-  const stage = worstStage();
-  if (kind === "inconclusive") {
-    const [most] = stage ? undecidedByReason(stage).sort((a, b) => b.gates.length - a.gates.length) : [];
-    if (!most || !most.reason || String(said.verdict_sentence).includes(most.reason)) return null;
-    return firstClause(most.reason);
-  }
-  const why = said.why || [];
-  if (kind !== "fail" || !why.length) return null;
-  const lead = stage ? stage.name + ": " : "";
-  return firstClause(why[0].startsWith(lead) ? why[0].slice(lead.length) : why[0]);
-}
-
-/** Up to the first semicolon, without the intervals in brackets; what is longer ends at a word, with an ellipsis. */
-function firstClause(text) {
-  const bare = String(text).replace(/\s*\([^()]*\b(?:interval|pairs?)\b[^()]*\)/g, "");
-  const clause = bare.split(/;\s/)[0].trim();
-  const all = Array.from(clause);
-  if (all.length <= CAUSE_CHARS) return clause;
-  const cut = all.slice(0, CAUSE_CHARS).join("");
-  const comma = cut.lastIndexOf(", ");
-  const end = comma > cut.length / 2 ? comma : cut.lastIndexOf(" ");
-  return (end > 0 ? cut.slice(0, end) : cut) + " …";
 }
 
 function reason(list, label, texts, most) {

@@ -8,6 +8,7 @@ from cotenant.playback.lipsync import ACCEPT_NS, DETECT_NS
 from cotenant.playback.options import CLEAN_STALL_NS
 from cotenant.records import Recording
 from cotenant.report import console
+from cotenant.report.banner import banner_line
 from cotenant.report.notes import notes
 from cotenant.report.page.activity import activity_of
 from cotenant.report.page.base import Base, read_base
@@ -90,12 +91,19 @@ def console_part(summary: Entry, manifest: Entry) -> dict[str, Any]:
     heading, noted, why, mend = console_texts(summary, manifest)
     return {
         "heading": heading,
+        "first_why": _first_why(summary, sentence),
         "why": why,
         "mend": mend,
         "notes": noted,
         "verdict_word": word,
         "verdict_sentence": sentence,
     }
+
+
+def _first_why(summary: Entry, sentence: str) -> str | None:
+    """The banner's reason, unless the verdict's sentence says it already."""
+    line = banner_line(summary)
+    return None if line is None or line in sentence else line
 
 
 def console_texts(summary: Entry, manifest: Entry) -> tuple[str, list[str], list[str], list[str]]:

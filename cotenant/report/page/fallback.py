@@ -18,15 +18,18 @@ def render(summary: Entry, console: Entry) -> str:
 
 def _verdict(console: Entry) -> str:
     word = str(console["verdict_word"])
-    lists = "".join(
-        f'<ul class="{name}">{"".join(f"<li>{escape(text)}</li>" for text in console[name])}</ul>'
-        for name in ("notes", "why", "mend")
+    first = console["first_why"]
+    why = f'<p class="first-cause"><span class="label">why</span> {escape(first)}</p>' if first else ""
+    reasons = "".join(
+        f"<dt>{name}</dt><dd><ul>{''.join(f'<li>{escape(text)}</li>' for text in console[name])}</ul></dd>"
+        for name in ("why", "mend", "notes")
         if console[name]
     )
     return (
         f'<section id="verdict"><h1 class="verdict verdict-{escape(word.lower())}">{escape(word)}</h1>'
+        f'<p class="sentence">{escape(console["verdict_sentence"])}</p>{why}'
         f'<p class="heading">{escape(console["heading"])}</p>'
-        f'<p class="sentence">{escape(console["verdict_sentence"])}</p>{lists}</section>'
+        + (f'<dl class="reasons">{reasons}</dl></section>' if reasons else "</section>")
     )
 
 
