@@ -73,7 +73,7 @@ def fallback(data: Entry) -> str:
 
 
 def _differences(comparison: Entry) -> str:
-    rows = []
+    rows, by_value = [], comparison["decision"] == "point"
     for stage in comparison["stages"]:
         for entry in stage["metrics"]:
             metric = str(entry["metric"])
@@ -92,7 +92,7 @@ def _differences(comparison: Entry) -> str:
                 f'<tr data-stage="{escape(stage["name"])}" data-metric="{escape(metric)}">'
                 f'<th scope="row">{escape(safe(stage["name"], 80))}</th>{shown}'
                 f'<td class="verdict-{_CLASSES[entry["verdict"] or "same"]}">'
-                f"{escape(text.verdict_text(entry, _WORDS))}</td></tr>"
+                f"{escape(text.verdict_text(entry, _WORDS, by_value))}</td></tr>"
             )
     if not rows:
         return '<section id="differences"><h2>Differences</h2><p>No metric has a value in both.</p></section>'
