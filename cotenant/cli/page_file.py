@@ -1,5 +1,6 @@
 """report.html: a recorded run made into the page, and written whole or not at all."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -69,16 +70,26 @@ def write_compare_page(comparison: Mapping[str, Any], runs: "tuple[Recording, Re
 
 
 def write_page_of_run(
-    run_dir: Path, recording: "Recording", summary: Mapping[str, Any], options: "JudgeOptions"
+    run_dir: Path,
+    recording: "Recording",
+    summary: Mapping[str, Any],
+    options: "JudgeOptions",
+    *,
+    skip: bool = False,
 ) -> None:
-    """Writes the page into the run directory and tells where, or why not: the verdict stands without it."""
-    from cotenant.cli import output
+    """Writes the page into the run directory and tells where, or why not: the verdict stands without it.
+    `skip`: it was interrupted already."""
+    from cotenant.cli import interrupts, output
 
     page = run_dir / PAGE_NAME
     try:
-        write_page(run_dir, recording, summary, options, page, "page")
+        if skip:
+            raise KeyboardInterrupt
+        with interrupts.raised():
+            write_page(run_dir, recording, summary, options, page, "page")
     except KeyboardInterrupt:
-        output.tell(f"note   the page was not written: interrupted; cotenant report {run_dir} writes it")
+        again = f"cotenant report {shlex.quote(str(run_dir))}"
+        output.tell(f"note   the page was not written: interrupted; {again} writes it")
         return
     except Exception as error:  # noqa: BLE001 -- hours of measuring must not end in a fault of the page
         output.tell(f"note   the page could not be written: {type(error).__name__}: {error}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cotenant.cli import options as flags
+from cotenant.errors import ExitCode
 from cotenant.verdict.options import JudgeOptions, scenario_overrides
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def command(
 def run(options: RunOptions) -> int:
     """Records the run, judges what was recorded, writes summary.json, prints both; the exit code.
 
-    Raises UserError and CouldNotRun.
+    Ctrl-C before there is a verdict ends with 130; after that the code is the verdict's, and only the page is
+    left out. Raises UserError and CouldNotRun.
     """
     from cotenant.cli import output
     from cotenant.conductor.prepare import prepare
@@ -123,7 +125,12 @@ def run(options: RunOptions) -> int:
                 f"{recorded.why}; what was recorded stays: cotenant gate {shlex.quote(str(recorded.run_dir))}"
             )
             return recorded.exit_code
-        return _judge(recorded, options, feed)
+        try:
+            return _judge(recorded, options, feed)
+        except KeyboardInterrupt:
+            again = f"cotenant gate {shlex.quote(str(recorded.run_dir))}"
+            output.tell(f"interrupted before the verdict; what was recorded stays: {again}")
+            return ExitCode.INTERRUPTED
     finally:
         if feed is not None:
             feed.end(status)
@@ -143,7 +150,7 @@ def _feed(url: str | None) -> "Feed | None":
 
 
 def _judge(recorded: "Recorded", options: RunOptions, feed: "Feed | None") -> int:
-    from cotenant.cli import output
+    from cotenant.cli import interrupts, output
     from cotenant.cli.page_file import write_page_of_run
     from cotenant.report.text import run_word
     from cotenant.run_dir.reader import read
@@ -152,6 +159,7 @@ def _judge(recorded: "Recorded", options: RunOptions, feed: "Feed | None") -> in
 
     recording = read(recorded.run_dir)
     summary = judge(recording, options.judging)
+    interrupted = interrupts.hold()
     write_summary(recorded.run_dir, to_json(summary))
     code = exit_code(summary, options.judging.inconclusive)
     if feed is not None:
@@ -162,5 +170,5 @@ def _judge(recorded: "Recorded", options: RunOptions, feed: "Feed | None") -> in
     output.tell(f"run    {recorded.run_dir}")
     if options.json:
         output.print_summary_json(summary)
-    write_page_of_run(recorded.run_dir, recording, summary, options.judging)
+    write_page_of_run(recorded.run_dir, recording, summary, options.judging, skip=bool(interrupted))
     return code
