@@ -14,12 +14,18 @@ from cotenant.load.request import Outcome, Request
 from cotenant.load.settings import CompletionsLoad
 from cotenant.load.stage import Stage
 from cotenant.load.transport import CONNECT_AHEAD_NS, sleep_until
-from cotenant.wire.completions import CompletionDecoder, Tokens, Usage
+from cotenant.units import NS_PER_S
+from cotenant.wire.completions import Closing, CompletionDecoder, Tokens, Usage
 from cotenant.wire.dialect import completion_request
 from cotenant.wire.http1 import Body, Head
 
 WARM_TOKENS: Final = 4
 _PREPARE_AFTER_S: Final = 0.02
+# What is waited for after an answer's reason, and after its usage: a `[DONE]` or the end of the response.
+# Servers send both at once; those that send neither keep the connection, and the next request, waiting.
+_REASON_GRACE_NS: Final = NS_PER_S
+_USAGE_GRACE_NS: Final = NS_PER_S // 4
+_NO_DONE: Final = "the answer ended without [DONE]"
 
 
 def prepare(desk: Desk, load: CompletionsLoad, output: int) -> bytes:
@@ -45,6 +51,7 @@ class _TokenConsumer:
         desk: Desk,
         stage: Stage,
         rows: StreamRows,
+        outcome: Outcome,
         on_output: Callable[[], None],
         on_sent: Callable[[], None],
     ) -> None:
@@ -53,6 +60,8 @@ class _TokenConsumer:
         self._desk = desk
         self._stage = stage
         self._rows = rows
+        self._outcome = outcome
+        self._closing: Closing = "no"
         self._on_output = on_output
         self._on_sent = on_sent
         self._decoder: CompletionDecoder | None = None
@@ -76,7 +85,17 @@ class _TokenConsumer:
                 raise event
             else:
                 return True
+        self._look_for_the_end(arrival_ns)
         return False
+
+    def _look_for_the_end(self, arrival_ns: int) -> None:
+        assert self._decoder is not None
+        before, self._closing = self._closing, self._decoder.closing
+        if self._closing == "no":
+            self._outcome.over_ns = None
+        elif self._closing != before:
+            grace_ns = _REASON_GRACE_NS if self._closing == "reason" else _USAGE_GRACE_NS
+            self._outcome.over_ns = arrival_ns + grace_ns
 
     def cut(self, arrival_ns: int) -> None:
         """An event that was cut is none."""
@@ -90,6 +109,8 @@ class _TokenConsumer:
             outcome.close("truncated", outcome.done_ns, error)
         elif outcome.error_kind == "truncated" and ended and self.outputs:
             outcome.end, outcome.error_kind, outcome.error = "eos", None, None
+        if outcome.end == "eos" and self._decoder is not None and not self._decoder.said_done:
+            outcome.error = _NO_DONE
 
     def _usage(self, event: Usage) -> None:
         # A running usage may leave the prompt's length for later.
@@ -154,7 +175,7 @@ async def ask(
         # A list of so many ids; a server that counts otherwise, or has got a text, says so in its usage.
         prompt_tokens=load.prompt if dialect.ids else None,
     )
-    consumer = _TokenConsumer(desk, stage, rows, lambda: stage.output(load.name, number), on_sent)
+    consumer = _TokenConsumer(desk, stage, rows, outcome, lambda: stage.output(load.name, number), on_sent)
     url = tenant.url(number, dialect.path)
     request = Request(url=url, headers=desk.headers(tenant, rows.stream), body=body)
     ticket = stage.plan(due_ns, followed=False)

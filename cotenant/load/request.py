@@ -32,7 +32,9 @@ class Limits:
 class Outcome:
     """What one request came to; columns of a `streams` row. Filled in while it goes on.
 
-    `secrets` are what must not stand in `error`, whoever said it.
+    `secrets` are what must not stand in `error`, whoever said it. `over_ns` is the consumer's: from when on
+    nothing more is waited for, since all of the answer came but what ends it. `error` without a kind is a
+    note on an answer that ended well.
     """
 
     due_ns: int
@@ -48,6 +50,7 @@ class Outcome:
     error: str | None = None
     user_reads: int = 0
     kernel_reads: int = 0
+    over_ns: int | None = None
 
     @property
     def stamp(self) -> str | None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from cotenant.errors import ServiceError
 from cotenant.load.clock import ClockMap
 from cotenant.load.inbox import Read
+from cotenant.load.let_end import let_end
 from cotenant.load.request import Consumer, Limits, Outcome, Request
 from cotenant.load.sockets import Connection, connect
 from cotenant.load.tasks import end_task
@@ -19,8 +20,6 @@ from cotenant.units import NS_PER_S
 from cotenant.wire.http1 import Body, End, Event, Head, Http1Client, status_kind
 
 CONNECT_AHEAD_NS: Final = NS_PER_S
-# How long the end of the response is waited for once the server has said in the stream that it is complete.
-_LINGER_NS: Final = NS_PER_S // 4
 # Far longer than any secret that may stand in it: the whole of one is found before the text is cut.
 _ERROR_BODY_BYTES: Final = 1 << 16
 
@@ -35,6 +34,7 @@ class Transport:
         self.clock = clock
         self._stamps = stamps
         self.trust = trust if trust is not None else Trust(own={})
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def open(self, url: str, limits: Limits) -> Connection:
         """A connection to the URL's host. Raises ServiceError."""
@@ -67,9 +67,12 @@ class Transport:
     ) -> None:
         """Sends now, reads to the end, closes the connection; `outcome` has it all, also when cancelled.
 
-        Leaves `outcome.end` None only if cancelled: whoever cancels says what that was.
+        Leaves `outcome.end` None only if cancelled: whoever cancels says what that was. Where the stream has
+        said that it is complete before the response was, the connection is closed a moment later, so that the
+        server's last bytes meet no reset. It serves no second request.
         """
         connection: Connection | None = None
+        going: _Exchange | None = None
         try:
             if not isinstance(opened, ServiceError) and opened.closed_by_peer:
                 # It waited unused and the server hung up: that is not this request's failure.
@@ -79,11 +82,16 @@ class Transport:
                 raise opened
             connection = opened
             outcome.connected_ns = connection.connected_ns
-            await _Exchange(connection, request, outcome, limits, consumer).run()
+            going = _Exchange(connection, request, outcome, limits, consumer)
+            await going.run()
         except ServiceError as error:
             outcome.close("error", time.monotonic_ns(), error)
         finally:
-            if connection is not None:
+            if connection is not None and going is not None and going.unended:
+                task = asyncio.ensure_future(let_end(connection, going.http))
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+            elif connection is not None:
                 connection.close()
 
 
@@ -98,17 +106,18 @@ class _Exchange:
         self._outcome = outcome
         self._limits = limits
         self._consumer = consumer
-        self._http = Http1Client()
+        self.http = Http1Client()
+        # The stream has said that it is complete, and the response goes on.
+        self.unended = False
         self._refusal: bytearray | None = None
         self._last_ns = 0
-        self._finished_ns: int | None = None
 
     async def run(self) -> None:
         """Sets the outcome's end."""
         parts = urlsplit(self._request.url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         host = parts.netloc.rpartition("@")[2]
-        data = self._http.request(
+        data = self.http.request(
             self._request.method, host, target, self._request.headers, self._request.body
         )
         self._outcome.sent_ns = self._last_ns = time.monotonic_ns()
@@ -137,17 +146,21 @@ class _Exchange:
             self._cut(read.arrival_ns, "closed without an answer")
             return
         try:
-            for event in self._http.feed(read.data):
+            events = self.http.feed(read.data)
+            for event in events:
                 self._event(event, read.arrival_ns)
                 if outcome.end is not None:
+                    self.unended = outcome.end == "eos" and not isinstance(events[-1], End | ServiceError)
                     return
+            if outcome.over_ns is not None and read.arrival_ns >= outcome.over_ns:
+                self._complete(read.arrival_ns)
         except ServiceError as error:
             outcome.close("error", read.arrival_ns, error)
 
     def _until_ns(self) -> int | None:
-        if self._finished_ns is not None:
-            return self._last_ns + _LINGER_NS
         limits, ends = self._limits, []
+        if self._outcome.over_ns is not None:
+            ends.append(self._outcome.over_ns)
         if limits.stall_ns is not None:
             ends.append(self._last_ns + limits.stall_ns)
         if limits.total_ns is not None:
@@ -174,8 +187,8 @@ class _Exchange:
             outcome.body_bytes += len(event.data)
             if self._refusal is not None:
                 self._refusal += event.data[: _ERROR_BODY_BYTES - len(self._refusal)]
-            elif self._finished_ns is None and self._consumer.body(event, arrival_ns):
-                self._finished_ns = arrival_ns
+            elif self._consumer.body(event, arrival_ns):
+                self._complete(arrival_ns)
         elif isinstance(event, End):
             self._complete(arrival_ns)
         else:
@@ -186,12 +199,11 @@ class _Exchange:
         if self._refusal is not None:
             self._refused(arrival_ns)
             return
-        done_ns = self._finished_ns if self._finished_ns is not None else arrival_ns
         self._consumer.cut(self._last_ns)
         if not self._consumer.outputs:
-            outcome.close("error", done_ns, ServiceError("empty", "the answer ended without any output"))
+            outcome.close("error", arrival_ns, ServiceError("empty", "the answer ended without any output"))
         else:
-            outcome.close("eos", done_ns)
+            outcome.close("eos", arrival_ns)
 
     def _refused(self, arrival_ns: int) -> None:
         status, text = self._outcome.status or 0, bytes(self._refusal or b"").decode(errors="replace").strip()
@@ -201,7 +213,7 @@ class _Exchange:
     def _cut(self, at_ns: int, why: str, kind: str = "truncated") -> None:
         """The connection ended or broke before the answer was complete."""
         outcome = self._outcome
-        if self._finished_ns is not None:
+        if outcome.over_ns is not None and kind == "truncated":
             self._complete(at_ns)
         elif self._refusal is not None:
             self._refused(at_ns)
@@ -214,7 +226,7 @@ class _Exchange:
 
     def _given_up(self, at_ns: int) -> None:
         outcome = self._outcome
-        if self._finished_ns is not None:
+        if outcome.over_ns is not None and at_ns >= outcome.over_ns:
             self._complete(at_ns)
         elif self._refusal is not None:
             self._refused(at_ns)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cotenant.errors import ServiceError
 from cotenant.units import NS_PER_MS
@@ -14,7 +14,10 @@ from cotenant.wire.sse import SseDecoder, SseEvent
 # Eleven days: a longer time of a request is garbage.
 _TIME_LIMIT_MS: Final = 1e9
 # Where a chat's delta has what was generated.
-_TOKEN_KEYS: Final = ("content", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call")
+_TOKEN_KEYS: Final = (
+    "content", "reasoning", "reasoning_content", "reasoning_details", "refusal", "tool_calls",
+    "function_call",
+)  # fmt: skip
 _BROKEN_OFF: Final = ("error", "abort")
 
 
@@ -41,6 +44,8 @@ class Usage:
 
 
 CompletionEvent = Tokens | Usage | Finished | ServiceError
+# How far an answer got: its reason was told, and after that the usage that stands alone.
+Closing = Literal["no", "reason", "usage"]
 
 
 class CompletionDecoder:
@@ -49,8 +54,9 @@ class CompletionDecoder:
     A chunk with a text is a token event even if the text is empty (partial UTF-8, a server without a
     tokenizer); in a chat so are reasoning and tool calls, but not who speaks and why it ended. It holds as
     many tokens as the running usage grew by, without one as many as it has token ids, else 1. `ended`: it was
-    told why the answer ended, or `[DONE]` came. Raises ServiceError("protocol") for an answer that is no
-    event stream, or a compressed one.
+    told why the answer ended, or `[DONE]` came (`said_done`). `closing` says whether the answer is complete
+    but for its `[DONE]`; some servers give each chunk a reason, and one after which tokens come is no end.
+    Raises ServiceError("protocol") for an answer that is no event stream, or a compressed one.
     """
 
     def __init__(self, head: Head) -> None:
@@ -60,7 +66,9 @@ class CompletionDecoder:
             raise ServiceError(
                 "protocol", f"the answer is {content_type or 'of no type'}, not text/event-stream"
             )
-        self.ended = False
+        self.ended = self.said_done = False
+        self.closing: Closing = "no"
+        self._reasons_are_ends = True
         self._sse = SseDecoder()
         self._counted = 0
         self._dead = False
@@ -82,14 +90,17 @@ class CompletionDecoder:
 
     def _chunk(self, event: SseEvent, rest_bytes: int) -> list[CompletionEvent]:
         if event.data.strip() == b"[DONE]":
-            self._dead = self.ended = True
+            self._dead = self.ended = self.said_done = True
             return [Finished()]
         value = json_object(event.data, "completion chunk")
         if value.get("error") or value.get("object") == "error" or event.name == "error":
             raise ServiceError("in_stream", error_text(value))
         usage, choice = _usage(value), _choice(value.get("choices"))
         events: list[CompletionEvent] = [] if usage is None else [usage]
-        if choice is not None:
+        if choice is None:
+            if usage is not None and self.closing == "reason":
+                self.closing = "usage"
+        else:
             reason = choice.get("finish_reason")
             if reason in _BROKEN_OFF:
                 raise ServiceError("in_stream", f"the server broke it off (finish_reason {reason})")
@@ -99,8 +110,15 @@ class CompletionDecoder:
             running = usage is not None and usage.output_tokens > 0
             tokens = max(0, usage.output_tokens - self._counted) if usage and running else ids
             self._counted = min(COUNT_LIMIT, self._counted + tokens)
+            self._close(bool(reason), tokens)
             events.append(Tokens(tokens=tokens, shared_read=event.after_bytes + rest_bytes > 0))
         return events
+
+    def _close(self, reason: bool, tokens: int) -> None:
+        if self.closing != "no" and tokens:
+            self._reasons_are_ends, self.closing = False, "no"
+        elif reason and self._reasons_are_ends and self.closing == "no":
+            self.closing = "reason"
 
 
 def _usage(chunk: Mapping[str, Any]) -> Usage | None:
@@ -144,9 +162,10 @@ def _token_count(choice: Mapping[str, Any]) -> int:
         return len(ids)
     delta = choice.get("delta")
     if delta is None:
-        return 1
+        return int(choice.get("text") is not None)
     if not isinstance(delta, dict):
         raise ServiceError("protocol", f"no completion chunk: its delta is {short(delta)}")
     if "role" in delta and not any(delta.get(key) for key in _TOKEN_KEYS):
         return 0
-    return int(any(delta.get(key) is not None for key in _TOKEN_KEYS))
+    # An empty text is a token too, an empty list of calls is none.
+    return int(any(delta.get(key) not in (None, [], {}) for key in _TOKEN_KEYS))

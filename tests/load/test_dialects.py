@@ -199,7 +199,9 @@ def test_how_an_answer_without_done_ended(pieces: list[Any], ending: Any, end: s
 
     row = run(work()).stream()
     assert (row["end"], row["error_kind"]) == (end, kind)
-    assert (row["error"] is None) == (kind is None)
+    # One that ended well has a note, one that did not says why.
+    assert (row["error"] == "the answer ended without [DONE]") == (kind is None)
+    assert row["error"]
 
 
 def test_a_redirect_is_told_and_not_followed() -> None:

@@ -19,6 +19,10 @@ def delta(reason: str | None = None, usage: int | None = None, **fields: Any) ->
     return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
 
+def bare(**choice: Any) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"index": 0, **choice}]}).encode() + b"\n\n"
+
+
 def usage(count: int) -> bytes:
     value = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": count}}
     return b"data: " + json.dumps(value).encode() + b"\n\n"
@@ -64,6 +68,39 @@ STREAMS: dict[str, tuple[bytes, list[int], bool, int | None]] = {
         .replace(b"\n", b"\r\n"),
         [1, 1, 0], True, None,
     ),
+    "reasoning in a list": (
+        delta(role="assistant", content="", reasoning_details=[{"type": "reasoning.text", "text": "hm"}])
+        + delta(content=None, reasoning_details=[{"type": "reasoning.encrypted", "data": "x"}])
+        + delta(content="", reasoning="hm", reasoning_details=[{"text": "hm"}])
+        + delta(content=None, reasoning_details=[]) + delta(content="a") + delta("stop") + DONE,
+        [1, 1, 1, 0, 1, 0], True, None,
+    ),
+    "who speaks, alone": (
+        delta(role="assistant") + delta(role="assistant", content=None) + delta(role="assistant", content="")
+        + delta(role="assistant", content=None, tool_calls=[]) + delta(content="a") + DONE,
+        [0, 0, 0, 0, 1], True, None,
+    ),
+    "a text that is null, and empty lists": (
+        delta(content=None) + delta(content=None, tool_calls=None) + delta(content=None, tool_calls=[])
+        + delta(content=None, function_call={}) + delta(content="") + delta("stop") + DONE,
+        [0, 0, 0, 0, 1, 0], True, None,
+    ),
+    "no delta": (
+        bare() + delta(content="a") + bare(delta=None) + bare(delta={}) + bare(text=None)
+        + bare(finish_reason="stop") + DONE,
+        [0, 1, 0, 0, 0, 0], True, None,
+    ),
+    "no choice between the tokens": (
+        b'data: {"choices": [], "prompt_filter_results": [1]}\n\n' + ROLE + delta(content="a")
+        + b'data: {"choices": []}\n\ndata: {"choices": null}\n\ndata: {"id": "x"}\n\n' + usage(1)
+        + delta(content="b") + delta("stop") + usage(2) + DONE,
+        [0, 1, 1, 0], True, 2,
+    ),
+    "a call whose arguments come in pieces": (
+        delta(role="assistant", content="", tool_calls=[{**CALL, "id": "1"}]) + delta(tool_calls=[CALL, CALL])
+        + delta(function_call={"arguments": "{"}) + delta("tool_calls") + DONE,
+        [1, 1, 1, 0], True, None,
+    ),
     "no end but the close": (ROLE + delta(content="a"), [0, 1], False, None),
     "a reason but no [DONE]": (ROLE + delta("stop", content="a"), [0, 1], True, None),
 }  # fmt: skip
@@ -88,6 +125,61 @@ def test_whole_split_and_with_a_tail(name: str) -> None:
         assert told == ended
         counts = [event.output_tokens for event in found if isinstance(event, Usage)]
         assert (counts[-1] if counts else None) == output
+
+
+# Name: the stream, how far it had got at its end.
+CLOSINGS: dict[str, tuple[bytes, str]] = {
+    "nothing told": (ROLE + delta(content="a"), "no"),
+    "a reason": (ROLE + delta(content="a") + delta("stop"), "reason"),
+    "a reason with the last token": (delta("length", content="a"), "reason"),
+    "usage after it": (delta("stop", content="a") + usage(1), "usage"),
+    "usage before it": (delta(content="a") + usage(1) + delta("stop"), "reason"),
+    "usage with it": (delta("stop", usage=1, content="a"), "reason"),
+    "comments and empty chunks after it": (
+        delta("stop", content="a") + b": ping\n\n" + b'data: {"choices": []}\n\n' + ROLE, "reason",
+    ),
+    "tokens after it": (delta("stop", content="a") + delta("stop", content="b"), "no"),
+    "tokens after its usage": (delta("stop", content="a") + usage(1) + delta(content="b") + usage(2), "no"),
+    "a second reason, which is not believed": (
+        delta("stop", content="a") + delta(content="b") + delta("stop") + usage(2), "no",
+    ),
+    "an empty reason": (delta("", content="a") + usage(1), "no"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSINGS)
+@pytest.mark.parametrize("crlf", [False, True])
+def test_how_far_an_answer_has_got(name: str, crlf: bool) -> None:
+    data, expected = CLOSINGS[name]
+    data = data.replace(b"\n", b"\r\n") if crlf else data
+    for stream, step in ((data, len(data)), (data, 1), (data, 7), (data + b": tail", len(data) + 6)):
+        decoder = CompletionDecoder(SSE)
+        for start in range(0, len(stream), step):
+            decoder.feed(Body(data=stream[start : start + step], closes=True, after_bytes=0))
+        assert (decoder.closing, decoder.said_done) == (expected, False)
+
+
+ERRORS = {
+    "an object": b'data: {"error": {"message": "out of memory", "code": 500}}\n\n',
+    "a text": b'data: {"error": "out of memory"}\n\n',
+    "by its kind": b'data: {"object": "error", "message": "out of memory"}\n\n',
+    "by the event's name": b'event: error\ndata: {"detail": "out of memory"}\n\n',
+    "over lines": b'event: error\ndata: {"message":\ndata: "out of memory"}\n\n',
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("crlf", [False, True])
+@pytest.mark.parametrize("ended", [False, True], ids=["on the way", "after its reason"])
+def test_an_error_in_the_stream_whole_split_and_with_a_tail(name: str, crlf: bool, ended: bool) -> None:
+    data = ROLE + delta("stop" if ended else None, content="ü") + b": ping\n\n" + ERRORS[name]
+    data = data.replace(b"\n", b"\r\n") if crlf else data
+    tail = delta(content="never") + DONE
+    for stream, step in ((data, len(data)), (data, 1), (data, 5), (data + tail, len(data) + len(tail))):
+        found, _ = decode(stream, step)
+        assert [event.tokens for event in found if isinstance(event, Tokens)] == [0, 1]
+        assert isinstance(found[-1], ServiceError)
+        assert (found[-1].kind, str(found[-1])) == ("in_stream", "out of memory")
 
 
 @pytest.mark.parametrize("reason", ["error", "abort"])
