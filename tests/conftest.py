@@ -1,6 +1,9 @@
-"""What every test is held to: it leaves no child process behind."""
+"""What every test is held to: it leaves no child process behind. What several share: a certificate."""
 
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -19,6 +22,22 @@ def _no_child_left() -> Iterator[None]:
         child.kill()
     psutil.wait_procs(alive, timeout=5)
     pytest.fail(f"the test left processes running: {described}")
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1, which is its own CA, and its key, in one file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    both = folder / "both.pem"
+    both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
+    return both
 
 
 def _command(process: psutil.Process) -> list[str]:

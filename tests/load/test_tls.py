@@ -2,13 +2,9 @@
 
 import asyncio
 import contextlib
-import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from cotenant.load.voice import Turn, speak
 from cotenant.testing.truth_server import Script, truth_server
@@ -25,22 +21,6 @@ async def spoken(url: str, trusted: Path | None = None) -> KeptRows:
         turn = Turn(listener=0, due_ns=0, delayed_ns=0, line=lambda: (0, "Hi."), tap=None)
         await speak(desk, new_stage(), voices(), turn)
         return rows
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for 127.0.0.1 and its key, in one file."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test",
-         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
-    both = folder / "both.pem"
-    both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
-    return both
 
 
 def test_a_trusted_server(certificate: Path) -> None:

@@ -1,7 +1,7 @@
 """Fixed shapes, pages, memories and experts compute what the plain ways compute (no graph off CUDA)."""
 
 import dataclasses
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cotenant.tenants.builtin import llm, talking_head, tts
+from cotenant.tenants.builtin import llm, runtime, talking_head, tts
 from cotenant.tenants.builtin.packets import PacketPolicy
 from cotenant.tenants.builtin.runtime import Mode, Runtime, spend_host_time
 from cotenant.tenants.builtin.shapes import tiny
@@ -195,9 +195,24 @@ def test_overhead_is_spent_at_every_step_of_a_voice() -> None:
     engine = tts.build(COLD, Runtime(threads=1, step_overhead_ns=3_000_000))
     assert tts.measure_frame_ms(engine, warm=1, frames=3) >= 3.0
     assert engine.active == 0
-    began_ns = time.perf_counter_ns()
-    spend_host_time(500_000)
-    assert time.perf_counter_ns() - began_ns >= 500_000
+
+
+@pytest.mark.parametrize("duration_ns", [0, 90_000, 500_000, 3_000_000])
+def test_overhead_is_what_was_asked_though_a_sleep_is_late(
+    monkeypatch: pytest.MonkeyPatch, duration_ns: int
+) -> None:
+    now_ns = 7_000_000
+    asked_s: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_ns
+        asked_s.append(seconds)
+        now_ns += round(seconds * 1e9) + (100_000 if seconds else 1000)
+
+    monkeypatch.setattr(runtime, "time", SimpleNamespace(sleep=sleep, perf_counter_ns=lambda: now_ns))
+    spend_host_time(duration_ns)
+    assert duration_ns <= now_ns - 7_000_000 <= duration_ns + 1000 * (duration_ns > 0)
+    assert sum(seconds > 0 for seconds in asked_s) <= 1
 
 
 def test_overhead_is_one_a_step_however_many_step_together(monkeypatch: pytest.MonkeyPatch) -> None:
