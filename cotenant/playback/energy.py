@@ -46,10 +46,3 @@ def leading_silence_ns(pcm: npt.NDArray[np.int16], rate_hz: int) -> int | None:
 
 def _rms(part: npt.NDArray[np.int16]) -> float:
     return float(np.sqrt(np.mean(part.astype(np.float64) ** 2)))
-
-
-def tag_events(
-    pcm: npt.NDArray[np.int16], rate_hz: int, positions_ns: npt.ArrayLike
-) -> tuple[bool | None, ...]:
-    """`in_speech` for the media position of each underrun."""
-    return tuple(in_speech(pcm, rate_hz, int(position)) for position in np.asarray(positions_ns, np.int64))
