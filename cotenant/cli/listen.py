@@ -49,13 +49,7 @@ def command(
 ) -> int:
     """Plays one voice of a run as it was heard, with the silences in it."""
     judging = flags.judge_options(
-        lookahead=lookahead,
-        start=start,
-        after_underrun=after_underrun,
-        quantum=quantum,
-        gate=None,
-        decision=None,
-        inconclusive=None,
+        lookahead=lookahead, start=start, after_underrun=after_underrun, quantum=quantum
     )
     return listen(ListenOptions(run=run, stream=stream, judging=judging, wav=wav, wait=wait))
 

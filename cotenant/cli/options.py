@@ -90,9 +90,9 @@ def judge_options(
     start: Start | None,
     after_underrun: AfterUnderrun | None,
     quantum: str | None,
-    gate: list[str] | None,
-    decision: Decision | None,
-    inconclusive: Inconclusive | None,
+    gate: list[str] | None = None,
+    decision: Decision | None = None,
+    inconclusive: Inconclusive | None = None,
 ) -> JudgeOptions:
     """Reads the flags as typed, and the files that hold gates. Raises UserError naming the flag."""
     from cotenant.scenario.load import read_gates

@@ -98,7 +98,7 @@ def write_page_of_run(
 
 
 def read_template(name: str) -> "Template":
-    """The template of that name with the files that lie beside it, and plotly's script."""
+    """The head that all pages have and the body of that name, the files beside them, and plotly's script."""
     import importlib.resources
 
     from cotenant.report.page.html import Template
@@ -113,7 +113,7 @@ def read_template(name: str) -> "Template":
     # Not plotly.offline, whose import takes a second: the same file.
     script = importlib.resources.files("plotly").joinpath("package_data", "plotly.min.js")
     return Template(
-        page=(folder / name).read_text(encoding="utf-8"),
+        page="".join((folder / part).read_text(encoding="utf-8") for part in ("head.html", name)),
         files=files,
         plotly=script.read_text(encoding="utf-8"),
     )

@@ -43,7 +43,6 @@ from cotenant.verdict.facts import Facts
 from cotenant.verdict.stages import StageFacts, a_a_ratios
 
 NO_STALL: Final = "no stall"
-NO_VOICE: Final = "no voice in this stage"
 WITHIN: Final = "it was at work in all of this stage"
 VOICE_TEXT: Final = "{} waited for the voice: its sound came late or stood still"
 VETO_TEXT: Final = {

@@ -57,10 +57,10 @@ def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withh
     streams = facts.voices.streams.take(facts.voice_rows[stage.name])
     vetoes = vetoes_of(facts, streams, "chunks", units, events)
     beside = tuple(besides(facts, stage, units, works_of(facts, stage)))
-    ratios, named = compare("voice", units, beside)
-    word = words_of(events, vetoes, beside, named)
+    blame = _by_works("voice", units, events, vetoes, beside, compared=units)
+    word = blame.word
     whole = (word == UNATTRIBUTED) & (vetoes.word == "")
-    added = inseparable(added_by(facts, found), beside, ratios)
+    added = inseparable(added_by(facts, found), beside, blame.ratios)
     slow: Slower | RiskRatio | str = withheld
     if not withheld and whole.any():
         slow = against_baseline(facts, found, added, units, a_a_ratio)
@@ -68,18 +68,7 @@ def blame_voices(facts: Facts, found: StageFacts, a_a_ratio: float | None, withh
         word[whole] = WHOLE
     elif not added_by(facts, found) and rtf_of(found, events) >= 1:
         word[whole] = ALONE
-    return Blame(
-        of="voice",
-        units=units,
-        events=events,
-        vetoes=vetoes,
-        word=word,
-        beside=beside,
-        ratios=ratios,
-        named=named,
-        slow=slow,
-        added=added,
-    )
+    return replace(blame, slow=slow, added=added)
 
 
 def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
@@ -95,8 +84,8 @@ def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
     # Frames whose sound came late are late because of that.
     stall = units.stall_ns.copy()
     stall[events.unit[waited & (events.unit >= 0)]] = 0
-    ratios, named = compare("face", replace(units, stall_ns=stall), beside)
-    word = words_of(events, vetoes, beside, named)
+    blame = _by_works("face", units, events, vetoes, beside, compared=replace(units, stall_ns=stall))
+    word = blame.word
     loads = [load.name for load in facts.plan.of_kind(stage, "faces")]
     left = (vetoes.word == "") & (word == UNATTRIBUTED)
     slow = slower_than_solo(facts, stage, units)
@@ -105,17 +94,26 @@ def blame_faces(facts: Facts, found: StageFacts) -> Blame | None:
     elif isinstance(slow, Slower) and slow.low >= SLOWER:
         word[left] = WHOLE
     word[waited & (vetoes.word != "own_load")] = VOICE
+    return replace(blame, slow=slow, added=tuple(load for load in stage.loads if load not in loads))
+
+
+def _by_works(
+    of: Of, units: Units, events: Events, vetoes: Vetoes, beside: tuple[Beside, ...], *, compared: Units
+) -> Blame:
+    """With words for what stood still of ours and for works that came and went, by the units `compared`; of
+    the co-tenants as a whole nothing is said yet."""
+    ratios, named = compare(of, compared, beside)
     return Blame(
-        of="face",
+        of=of,
         units=units,
         events=events,
         vetoes=vetoes,
-        word=word,
+        word=words_of(events, vetoes, beside, named),
         beside=beside,
         ratios=ratios,
         named=named,
-        slow=slow,
-        added=tuple(load for load in stage.loads if load not in loads),
+        slow="",
+        added=(),
     )
 
 
