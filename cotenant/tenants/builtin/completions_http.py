@@ -12,8 +12,9 @@ from cotenant.tenants.builtin import completions_request, llm_metrics
 from cotenant.tenants.builtin.completions_request import Asked
 from cotenant.tenants.builtin.json_errors import bad_request, read_object
 from cotenant.tenants.builtin.llm import LlmEngine, Sequence
+from cotenant.tenants.builtin.mailbox import Mailbox
 from cotenant.tenants.builtin.shapes.decoder_llm import LlmSizes
-from cotenant.tenants.builtin.step_loop import Mailbox, StepLoop
+from cotenant.tenants.builtin.step_loop import StepLoop
 
 _Token = tuple[int, str | None]
 _SYLLABLES: Final = tuple(c + v for c in ("", *"bdfgklmnprstvz") for v in ("a", "e", "i", "o", "u"))

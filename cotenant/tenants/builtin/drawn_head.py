@@ -1,9 +1,8 @@
 """The built-in talking head behind its front: sessions of an engine with random weights."""
 
-from collections.abc import Callable
-
 from cotenant.tenants.builtin.face_ws import Shown
 from cotenant.tenants.builtin.head_session import Samples, Session
+from cotenant.tenants.builtin.mailbox import Mailbox
 from cotenant.tenants.builtin.step_loop import StepLoop
 from cotenant.tenants.builtin.talking_head import HeadEngine
 
@@ -14,9 +13,11 @@ class DrawnHead:
     def __init__(self, loop: StepLoop[HeadEngine]) -> None:
         self._loop = loop
 
-    def begin(self, fps: int, send: Callable[[Shown], None]) -> "_Clip":
-        """A session whose frames go to `send`."""
-        clip = _Clip(self._loop, Session(fps=fps, send=send))
+    def begin(self, fps: int, out: Mailbox[Shown]) -> "_Clip":
+        """A session whose frames go to `out`; the engine begins no further clip of it while that is full."""
+        clip = _Clip(self._loop, Session(fps=fps, send=out.put, behind=lambda: out.full))
+        # An engine that has nothing else to do waits for a change.
+        out.on_room = lambda: self._loop.post(lambda engine: None)
         self._loop.post(lambda engine: engine.add(clip.session))
         return clip
 

@@ -7,20 +7,23 @@ of any size, and `{"type": "end"}`. The server sends each frame as a header and 
 
 import asyncio
 import json
-from collections.abc import Callable
+import logging
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import numpy as np
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 from numpy.typing import NDArray
 
 from cotenant.tenants.builtin.answers import Failed, Frame
-from cotenant.tenants.builtin.step_loop import Mailbox
+from cotenant.tenants.builtin.mailbox import Mailbox, Unread, taken
 from cotenant.wire.frames import AUDIO_RATE_HZ, pack_frame
+
+log = logging.getLogger("cotenant.builtin")
 
 _FPS_LIMIT: Final = 60
 _AUDIO_LIMIT_S: Final = 600
+_LAST_WORD_S: Final = 1.0
 
 
 Shown = Frame | int | Failed  # a number of frames: it is complete
@@ -42,8 +45,8 @@ class Clip(Protocol):
 class Head(Protocol):
     """An engine as its front sees it."""
 
-    def begin(self, fps: int, send: Callable[[Shown], None]) -> Clip:
-        """Begins a clip; `send` may be called from any thread."""
+    def begin(self, fps: int, out: Mailbox[Shown]) -> Clip:
+        """Begins a clip whose frames go to `out`; no more are made while that is full."""
 
 
 class _Refused(Exception):
@@ -67,13 +70,30 @@ async def _face(request: web.Request, head: Head) -> web.WebSocketResponse:
     with suppress(ConnectionError):  # the client went away, and what it asked for was dropped
         try:
             first = await socket.receive()
-            mailbox: Mailbox[Shown] = Mailbox()
-            clip = head.begin(_fps(_object(first.data)), mailbox.put)
+            mailbox: Mailbox[Shown] = Mailbox(_size_bytes)
+            clip = head.begin(_fps(_object(first.data)), mailbox)
             await _serve(socket, clip, mailbox)
         except _Refused as refusal:
             await socket.send_json({"type": "error", "message": str(refusal)})
+        except Unread as unread:
+            await _hang_up(socket, request, f"the client was dropped: {unread}")
     await socket.close()
     return socket
+
+
+def _size_bytes(item: Shown) -> int:
+    return len(item.jpeg) if isinstance(item, Frame) else 0
+
+
+async def _hang_up(socket: web.WebSocketResponse, request: web.Request, why: str) -> None:
+    """Tells a client that does not read why, should it read after all; it keeps nothing open."""
+    log.warning("face: %s", why)
+    with suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(_LAST_WORD_S):
+            await socket.send_json({"type": "error", "message": why})
+            await socket.close(code=WSCloseCode.POLICY_VIOLATION)
+    if request.transport is not None:
+        request.transport.abort()
 
 
 async def _serve(socket: web.WebSocketResponse, clip: Clip, mailbox: Mailbox[Shown]) -> None:
@@ -88,6 +108,7 @@ async def _serve(socket: web.WebSocketResponse, clip: Clip, mailbox: Mailbox[Sho
             task.result()
     finally:
         clip.drop()
+        mailbox.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -142,7 +163,7 @@ async def _take_audio(socket: web.WebSocketResponse, clip: Clip) -> None:
 
 async def _send_frames(socket: web.WebSocketResponse, mailbox: Mailbox[Shown]) -> None:
     while isinstance(item := await mailbox.get(), Frame):
-        await socket.send_bytes(pack_frame(item.index, item.media_time_ns, item.jpeg))
+        await taken(socket.send_bytes(pack_frame(item.index, item.media_time_ns, item.jpeg)))
     if isinstance(item, Failed):
         raise _Refused(item.message)
     await socket.send_json({"type": "done", "frames": item})

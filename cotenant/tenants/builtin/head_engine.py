@@ -49,7 +49,7 @@ class HeadEngine:
     the encoder's look-ahead have arrived, and no sooner than the clip before it is being shown; its frames
     then follow one another, a burst as Ditto makes it. Pieces are begun before those before them are done,
     in a stream of their own, so that on a GPU motion and pictures overlap, as Ditto's threads have it.
-    Sessions take turns with both.
+    Sessions take turns with both; one whose client is behind with reading begins no clip.
     `step_overhead_ns` passes after each clip's motion before its first picture; it stops nothing else.
     """
 
@@ -151,7 +151,11 @@ class HeadEngine:
 
     def _next_clip(self) -> Clip | None:
         """Of the session that has waited longest among those that have one ready."""
-        ready = (one for one in self._sessions if one.clip_ready and len(one.due) <= self._frames)
+        ready = (
+            one
+            for one in self._sessions
+            if one.clip_ready and len(one.due) <= self._frames and not one.behind()
+        )
         session = min(ready, key=lambda one: one.moved_at, default=None)
         if session is None or session.features is None:
             return None

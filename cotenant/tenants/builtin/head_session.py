@@ -23,11 +23,13 @@ Samples = NDArray[np.int16]
 class Session:
     """One face. `send` gets frames in order and, at the end, how many there were, in the writer's thread.
 
-    `total_samples` is known once the audio has ended. Setting `cancelled` from any thread drops the session.
+    `behind` says whether its client has too much still to read. `total_samples` is known once the audio has
+    ended. Setting `cancelled` from any thread drops the session.
     """
 
     fps: int
     send: Callable[[Frame | int], None]
+    behind: Callable[[], bool] = lambda: False
     cancelled: bool = False
     clip_samples: int = CHUNK_SAMPLES
     audio: Samples = field(default_factory=lambda: np.zeros(PAST_SAMPLES, np.int16))

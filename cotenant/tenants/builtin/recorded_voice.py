@@ -5,6 +5,7 @@ from collections.abc import Callable
 from cotenant.resources import data_dir
 from cotenant.tenants.builtin.answers import SampleFormat, Spoken
 from cotenant.tenants.builtin.json_errors import bad_request
+from cotenant.tenants.builtin.mailbox import Mailbox
 from cotenant.tenants.builtin.packets import PacketPolicy
 from cotenant.tenants.builtin.recordings import RATE_HZ, Recordings, Samples
 from cotenant.tenants.builtin.speech_http import Said
@@ -22,8 +23,9 @@ class RecordedVoice:
         self._loop, self._packets = loop, packets
         self._recordings = Recordings(data_dir("fixtures"))
 
-    def speak(self, text: str, voice: str | None, send: Callable[[Said], None]) -> Callable[[], None]:
-        """Begins an utterance; every voice is the same one."""
+    def speak(self, text: str, voice: str | None, out: Mailbox[Said]) -> Callable[[], None]:
+        """Begins an utterance; every voice is the same one. No client holds the engine's steps up: what one
+        leaves unread is an utterance at most."""
         samples = self._recordings.speech_for(text)
         limit = self._loop.engine.frames_limit * self._loop.engine.samples_per_frame
         if len(samples) > limit:
@@ -32,7 +34,7 @@ class RecordedVoice:
             )
 
         def packet(part: Samples | None) -> None:
-            send(None if part is None else Spoken(data=part.tobytes(), rate_hz=RATE_HZ))
+            out.put(None if part is None else Spoken(data=part.tobytes(), rate_hz=RATE_HZ))
 
         utterance = Utterance(text=text, samples=samples, packets=self._packets, send=packet)
         self._loop.post(lambda engine: engine.add(utterance))

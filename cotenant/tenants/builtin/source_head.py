@@ -2,13 +2,14 @@
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.tenants.builtin.answers import Failed
 from cotenant.tenants.builtin.face_ws import Shown
+from cotenant.tenants.builtin.mailbox import Mailbox
 from cotenant.tenants.builtin.source import Source
 from cotenant.tenants.builtin.source_pieces import one_by_one, read_frame
 from cotenant.tenants.builtin.source_speech import closed_after
@@ -65,9 +66,9 @@ class SourceHead:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
 
-    def begin(self, fps: int, send: Callable[[Shown], None]) -> "Clip":
+    def begin(self, fps: int, out: Mailbox[Shown]) -> "Clip":
         """Queues a clip."""
-        clip = Clip(self._workers, fps, send)
+        clip = Clip(self._workers, fps, out)
         self._workers.put(clip)
         return clip
 
@@ -75,10 +76,10 @@ class SourceHead:
 class Clip:
     """One client: its audio on the way in, its frames on the way out."""
 
-    def __init__(self, workers: Workers, fps: int, send: Callable[[Shown], None]) -> None:
+    def __init__(self, workers: Workers, fps: int, out: Mailbox[Shown]) -> None:
         self.fps, self.audio, self.sent = fps, Audio(), 0
         self.cancelled = False
-        self._workers, self._send = workers, send
+        self._workers, self._out = workers, out
 
     def feed(self, samples: Samples) -> None:
         """More of its audio."""
@@ -95,15 +96,16 @@ class Clip:
         self.audio.leave()
 
     def take(self, piece: object) -> None:
-        """Sends a frame on. Raises TypeError or ValueError for what is none."""
-        self._send(read_frame(piece, self.sent, self.fps))
+        """Sends a frame on, and waits while the client is behind. Raises TypeError or ValueError for none."""
+        self._out.put(read_frame(piece, self.sent, self.fps))
         self.sent += 1
+        self._out.wait_for_room()
 
     def finish(self) -> None:
-        self._send(self.sent)
+        self._out.put(self.sent)
 
     def fail(self, error: BaseException) -> None:
-        self._send(Failed(message=f"{type(error).__name__}: {error}"))
+        self._out.put(Failed(message=f"{type(error).__name__}: {error}"))
 
 
 def run(source: Source, jobs: list[Clip], aside: AsyncSide) -> Iterator[None]:

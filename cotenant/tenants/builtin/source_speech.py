@@ -1,14 +1,18 @@
 """A user's generator of speech behind the voice's front: `generate(text, voice)` gives pieces of samples."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from cotenant.tenants.builtin.answers import Failed, SampleFormat
+from cotenant.tenants.builtin.mailbox import Mailbox
 from cotenant.tenants.builtin.source import Source
 from cotenant.tenants.builtin.source_pieces import SpeechPieces, one_by_one
 from cotenant.tenants.builtin.speech_http import Said
 from cotenant.tenants.builtin.workers import AsyncSide, Workers
+
+log = logging.getLogger("cotenant.builtin")
 
 
 class SourceVoice:
@@ -22,10 +26,10 @@ class SourceVoice:
         self.model = model
         self._workers, self._rate_hz, self._format = workers, rate_hz, sample_format
 
-    def speak(self, text: str, voice: str | None, send: Callable[[Said], None]) -> Callable[[], None]:
+    def speak(self, text: str, voice: str | None, out: Mailbox[Said]) -> Callable[[], None]:
         """Queues an utterance."""
         rate_hz = self._rate_hz or self._workers.engine.rate_hz
-        spoken = Utterance(text, voice, SpeechPieces(rate_hz, self._format), send)
+        spoken = Utterance(text, voice, SpeechPieces(rate_hz, self._format), out)
         self._workers.put(spoken)
         return lambda: self._workers.drop(spoken)
 
@@ -33,23 +37,35 @@ class SourceVoice:
 class Utterance:
     """One request."""
 
-    def __init__(
-        self, text: str, voice: str | None, pieces: SpeechPieces, send: Callable[[Said], None]
-    ) -> None:
+    def __init__(self, text: str, voice: str | None, pieces: SpeechPieces, out: Mailbox[Said]) -> None:
         self.text, self.voice = text, voice
         self.cancelled = False
-        self._pieces, self._send = pieces, send
+        self._pieces, self._out = pieces, out
 
     def take(self, piece: Any) -> None:
         """Sends a piece on. Raises TypeError or ValueError for what is none."""
         if not self.cancelled and (spoken := self._pieces.read(piece)) is not None:
-            self._send(spoken)
+            self._out.put(spoken)
+
+    def wait_for_client(self) -> None:
+        """Returns once its client is no longer behind."""
+        self._out.wait_for_room()
+
+    def drop_if_behind(self) -> None:
+        """Gives up on a client that is behind: the others of its batch do not wait for it."""
+        if not self.cancelled and self._out.full:
+            self.cancelled = True
+            why = f"the client was dropped: it has not read {self._out.unread_bytes} bytes"
+            log.warning("speech: %s", why)
+            self._out.put(Failed(message=why))
 
     def finish(self) -> None:
-        self._send(None)
+        if not self.cancelled:
+            self._out.put(None)
 
     def fail(self, error: BaseException) -> None:
-        self._send(Failed(message=f"{type(error).__name__}: {error}"))
+        if not self.cancelled:
+            self._out.put(Failed(message=f"{type(error).__name__}: {error}"))
 
 
 def run(source: Source, jobs: list[Utterance], aside: AsyncSide) -> Iterator[None]:
@@ -58,6 +74,7 @@ def run(source: Source, jobs: list[Utterance], aside: AsyncSide) -> Iterator[Non
         with closed_after(aside.plain(source.call(jobs[0].text, jobs[0].voice))) as result:
             for piece in one_by_one(result):
                 jobs[0].take(piece)
+                jobs[0].wait_for_client()
                 yield
         return
     texts, voices = [job.text for job in jobs], [job.voice for job in jobs]
@@ -68,6 +85,7 @@ def run(source: Source, jobs: list[Utterance], aside: AsyncSide) -> Iterator[Non
             for job, piece in zip(jobs, round_, strict=True):
                 if piece is not None:
                     job.take(piece)
+                    job.drop_if_behind()
             yield
 
 

@@ -1,7 +1,9 @@
 """A voice's routes: OpenAI's `POST /v1/audio/speech`, streamed or whole, as pcm or wav, or as events."""
 
+import asyncio
 import base64
 import json
+import logging
 import struct
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -10,10 +12,13 @@ from aiohttp import web
 
 from cotenant.tenants.builtin.answers import Failed, SampleFormat, Spoken
 from cotenant.tenants.builtin.json_errors import bad_request, failure, read_object
-from cotenant.tenants.builtin.step_loop import Mailbox
+from cotenant.tenants.builtin.mailbox import Mailbox, Unread, taken
+
+log = logging.getLogger("cotenant.builtin")
 
 _INPUT_LIMIT: Final = 4096  # characters, OpenAI's own limit
 _UNKNOWN_BYTES: Final = 0xFFFFFFFF  # in a WAV header whose length is not known yet
+_WHOLE_LIMIT_BYTES: Final = 256 << 20  # of an answer that is not streamed, and so held until its end
 _FORMS: Final = ("pcm", "wav")
 _WAV_FORMATS: Final = {"s16": (1, 2), "f32": (3, 4)}
 
@@ -35,7 +40,7 @@ class Voice(Protocol):
     def format(self) -> tuple[int, SampleFormat] | None:
         """Rate in Hz and sample format, or None."""
 
-    def speak(self, text: str, voice: str | None, send: Callable[[Said], None]) -> Callable[[], None]:
+    def speak(self, text: str, voice: str | None, out: Mailbox[Said]) -> Callable[[], None]:
         """Begins an utterance; what is returned drops it, done or not. Raises a 400 for what it refuses."""
 
 
@@ -48,18 +53,28 @@ def add_routes(app: web.Application, voice: Voice) -> None:
     async def speech(request: web.Request) -> web.StreamResponse:
         body = await read_object(request)
         text, form, name = _checked(body)
-        mailbox: Mailbox[Said] = Mailbox()
-        drop = voice.speak(text, name, mailbox.put)
+        mailbox: Mailbox[Said] = Mailbox(_size_bytes)
+        drop = voice.speak(text, name, mailbox)
         try:
             if not body.get("stream"):
                 return await _whole(mailbox, form)
             answer = _Events(request) if body.get("stream_format") == "sse" else _Samples(request, form)
             return await _stream(answer, mailbox, voice.format)
+        except Unread as unread:
+            log.warning("speech: the client was dropped: %s", unread)
+            if request.transport is not None:
+                request.transport.abort()
+            raise asyncio.CancelledError from None  # nobody is there to answer
         finally:
             drop()
+            mailbox.close()
 
     app.router.add_post("/v1/audio/speech", speech)
     app.router.add_get("/v1/models", models)
+
+
+def _size_bytes(item: Said) -> int:
+    return len(item.data) if isinstance(item, Spoken) else 0
 
 
 def _checked(body: dict[str, Any]) -> tuple[str, str, str | None]:
@@ -144,20 +159,24 @@ async def _stream(
     while isinstance(item := await mailbox.get(), Spoken):
         if response is None:
             response = await answer.begin(item.rate_hz, item.sample_format)
-        await answer.piece(response, item)
+        await taken(answer.piece(response, item))
     if response is None:
         return _silence(item)
     if isinstance(item, Failed):
-        await answer.fail(response, item)
+        await taken(answer.fail(response, item))
     else:
-        await answer.end(response)
+        await taken(answer.end(response))
     return response
 
 
 async def _whole(mailbox: Mailbox[Said], form: str) -> web.Response:
     parts: list[Spoken] = []
+    total_bytes = 0
     while isinstance(item := await mailbox.get(), Spoken):
         parts.append(item)
+        total_bytes += len(item.data)
+        if total_bytes > _WHOLE_LIMIT_BYTES:
+            raise failure(f"the answer has over {_WHOLE_LIMIT_BYTES >> 20} MiB; ask for it with stream: true")
     if isinstance(item, Failed) or not parts:
         return _silence(item)
     body = b"".join(part.data for part in parts)

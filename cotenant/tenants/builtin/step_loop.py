@@ -1,12 +1,8 @@
-"""An engine's own thread: one loop of steps, and the hand-over between it and the server's event loop."""
+"""An engine's own thread: one loop of steps, and the hand-over of requests to it."""
 
-import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
-
-log = logging.getLogger(__name__)
 
 
 class Engine(Protocol):
@@ -30,26 +26,6 @@ class Droppable(Protocol):
 
 
 E = TypeVar("E", bound=Engine)
-T = TypeVar("T")
-
-
-class Mailbox(Generic[T]):
-    """A queue filled by the engine's thread and read by the event loop that made it."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[T] = asyncio.Queue()
-
-    def put(self, item: T) -> None:
-        """Hands an item over, from any thread; dropped if the server has already closed its loop."""
-        try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
-        except RuntimeError:
-            log.debug("an item came after the event loop closed")
-
-    async def get(self) -> T:
-        """The next item, in the order of `put`."""
-        return await self._queue.get()
 
 
 class StepLoop(Generic[E]):
