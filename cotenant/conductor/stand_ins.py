@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cotenant.scenario.schema import Tenant
-from cotenant.verdict.caveats import STAND_IN_SHARE
+from cotenant.verdict.caveats_run import STAND_IN_SHARE
 
 # What servers measure of themselves: `<work>_ms`, beside `published_<work>_ms`.
 _WORKS: Final = ("frame", "clip")

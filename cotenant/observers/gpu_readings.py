@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cotenant.observers.gpu_device import GpuDevice, unified_memory_used_bytes
-from cotenant.observers.nvml import Field, Nvml, Reading, Status, valid_processes
+from cotenant.observers.gpu_processes import ProcessReadings
+from cotenant.observers.nvml import NONE, Field, Nvml, Reading, Status
 
 _POWER_FIELD: Final = 186  # NVML_FI_DEV_POWER_INSTANT, mW
 # NVML_FI_DEV_CLOCKS_EVENT_REASON_*: ns in which the clock was held down, since the driver started.
@@ -35,7 +36,6 @@ _EVENT_BITS: Final = {
 _CLOCKS: Final = {"sm_clock_mhz": 1, "memory_clock_mhz": 2}  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 # No GPU runs at 0 MHz or above 10 GHz, and none that can be asked draws nothing: some drivers say so.
 _CLOCK_LIMIT_MHZ: Final = 10_000
-_NONE: Final = Reading(None, "unsupported")
 
 
 class Row(NamedTuple):
@@ -75,7 +75,7 @@ class QuickReadings:
         if field.value is None:
             return Reading(None, field.status)
         if field.value <= 0:
-            return _NONE
+            return NONE
         # Only a driver that stamps its samples at all can show that it repeats one.
         if self._stamps_move and (field.stamp_us, field.value) == (before.stamp_us, before.value):
             return Reading(None, "stale")
@@ -101,8 +101,8 @@ class QuickReadings:
     def _memory(self) -> dict[str, Reading]:
         if self._device.unified_memory:
             used_bytes = unified_memory_used_bytes(_meminfo())
-            shared = _NONE if used_bytes is None else Reading(float(used_bytes), "ok")
-            return {"memory_used_bytes": _NONE, "unified_memory_used_bytes": shared}
+            shared = NONE if used_bytes is None else Reading(float(used_bytes), "ok")
+            return {"memory_used_bytes": NONE, "unified_memory_used_bytes": shared}
         memory, status = self._nvml.memory(self._device.handle)
         plausible = memory is not None and memory.total and memory.used <= memory.total
         used = Reading(float(memory.used), "ok") if plausible else Reading(None, _failed(status))
@@ -110,11 +110,7 @@ class QuickReadings:
 
 
 class SlowReadings:
-    """Energy, memory by process; where GPM is missing, NVML's utilization and PCIe: up to 21 ms a call.
-
-    `processes` counts all on this GPU; `foreign_processes` those that are none of the run's own, with their
-    `foreign_memory_bytes` and, as `foreign_changes`, how many came or went since the reading before.
-    """
+    """Energy, memory by process; where GPM is missing, NVML's utilization and PCIe: up to 21 ms a call."""
 
     def __init__(
         self,
@@ -127,19 +123,16 @@ class SlowReadings:
         own_of: Callable[[Collection[int]], Collection[int]] | None = None,
     ) -> None:
         self._nvml, self._device, self._now_ns = nvml, device, now_ns
-        self._gpm_delivers, self._tenant_of = gpm_delivers, tenant_of
-        # Without it only the tenants' processes are known to be the run's own.
-        self._own_of = own_of if own_of is not None else lambda pids: self._tenant_of().keys() & set(pids)
-        self._foreign: frozenset[int] | None = None
+        self._gpm_delivers = gpm_delivers
+        self._processes = ProcessReadings(nvml, device, tenant_of, own_of)
         self._last_ns = now_ns()
         self._energy_ns, self._energy = self._read_energy()
-        self._seen: set[str] = set()
 
     def take(self) -> list[Row]:
         """All of them, for the time since the last call."""
         start_ns, self._last_ns = self._last_ns, self._now_ns()
         rows = [self._energy_power()]
-        readings = self._process_memory()
+        readings = self._processes.take()
         if not self._gpm_delivers():
             readings["nvml_utilization_percent"] = self._utilization()
             rows += [self._pcie("nvml_pcie_tx_kb_per_s", 0), self._pcie("nvml_pcie_rx_kb_per_s", 1)]
@@ -166,7 +159,7 @@ class SlowReadings:
 
     def _utilization(self) -> Reading:
         if self._device.machine.wsl2:
-            return _NONE  # it reads 0 there, whatever runs
+            return NONE  # it reads 0 there, whatever runs
         rates, status = self._nvml.call("nvmlDeviceGetUtilizationRates", self._device.handle)
         plausible = rates is not None and rates.gpu <= 100
         return Reading(float(rates.gpu), "ok") if plausible else Reading(None, _failed(status))
@@ -175,64 +168,6 @@ class SlowReadings:
         before_ns = self._now_ns()
         value, status = self._nvml.call("nvmlDeviceGetPcieThroughput", self._device.board, counter)
         return Row(before_ns, self._now_ns(), name, None if value is None else float(value), status)
-
-    def _process_memory(self) -> dict[str, Reading]:
-        tenant_of = self._tenant_of()
-        names = sorted(set(tenant_of.values()))
-        listed, status = self._processes()
-        if status == "ok" and self._are_host_pids(listed):
-            status = "unsupported"
-        used: dict[str, Reading] = {}
-        for name in names if status == "ok" else ():
-            sizes = [size for pid, size in listed.items() if tenant_of.get(pid) == name]
-            if sizes:
-                known = [size for size in sizes if size is not None]
-                used[name] = Reading(float(sum(known)), "ok") if len(known) == len(sizes) else _NONE
-                self._seen.add(name)
-        # A tenant never seen on this GPU has no row; one that left it, or cannot be seen, one without value.
-        gone = names if status != "ok" else [name for name in names if name in self._seen - used.keys()]
-        missing = Reading(None, status if status != "ok" else "lost")
-        used |= dict.fromkeys(gone, missing)
-        told = {f"process_memory_bytes/{name}": reading for name, reading in used.items()}
-        return told | self._others(listed, missing if status != "ok" else None)
-
-    def _others(self, listed: Mapping[int, int | None], missing: Reading | None) -> dict[str, Reading]:
-        """Who else is on this GPU; `missing`: why that is not known."""
-        names = ("processes", "foreign_processes", "foreign_memory_bytes", "foreign_changes")
-        if missing is not None:
-            self._foreign = None
-            return dict.fromkeys(names, missing)
-        before, self._foreign = self._foreign, frozenset(listed.keys() - set(self._own_of(listed)))
-        sizes = [listed[pid] for pid in self._foreign]
-        known = [size for size in sizes if size is not None]
-        used = Reading(float(sum(known)), "ok") if len(known) == len(sizes) else _NONE
-        changes = 0 if before is None else len(before ^ self._foreign)
-        readings = (
-            Reading(float(len(listed)), "ok"), Reading(float(len(sizes)), "ok"), used,
-            Reading(float(changes), "ok"),
-        )  # fmt: skip
-        return dict(zip(names, readings, strict=True))
-
-    def _processes(self) -> tuple[dict[int, int | None], Status]:
-        """pid -> bytes. MPS lists its clients apart."""
-        found: dict[int, int | None] = {}
-        statuses = []
-        for kind in ("Compute", "MPSCompute"):
-            listed, status = self._nvml.call(f"nvmlDeviceGet{kind}RunningProcesses", self._device.handle)
-            if status == "unsupported":  # a driver without the binding's newest form
-                listed, status = self._nvml.call(
-                    f"nvmlDeviceGet{kind}RunningProcesses_v2", self._device.handle
-                )
-            found |= dict(valid_processes(listed or (), self._device.memory_total_bytes))
-            statuses.append(status)
-        return found, statuses[0] if statuses[0] != "ok" else "ok"
-
-    def _are_host_pids(self, listed: Mapping[int, int | None]) -> bool:
-        """Whether the pids cannot be this namespace's: an empty list tells nothing in a container or WSL2."""
-        machine = self._device.machine
-        if not listed:
-            return machine.nested_pids or machine.wsl2
-        return machine.nested_pids and not all(Path(f"/proc/{pid}").exists() for pid in listed)
 
 
 def _share(before: Field, after: Field, length_ns: int) -> Reading:

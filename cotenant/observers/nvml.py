@@ -23,6 +23,9 @@ class Reading(NamedTuple):
     status: Status
 
 
+NONE: Final = Reading(None, "unsupported")
+
+
 class Field(NamedTuple):
     """A field's value and the driver's own stamp of it (us of the wall clock, 0 where it gives none)."""
 

@@ -9,7 +9,8 @@ import numpy as np
 from cotenant.errors import UserError
 from cotenant.playback.arrivals import Int64Array
 from cotenant.playback.blocks import Arrivals
-from cotenant.playback.csv_columns import LARGEST_NS, Columns, Words, read_columns
+from cotenant.playback.csv_cells import LARGEST_NS
+from cotenant.playback.csv_columns import Columns, Words, read_columns
 from cotenant.units import NS_PER_MS
 
 ENDED: Final = "eos"

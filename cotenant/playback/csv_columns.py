@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final
 
 import numpy as np
@@ -14,22 +13,18 @@ import pyarrow.csv as pa_csv
 
 from cotenant.errors import UserError
 from cotenant.playback.arrivals import Int64Array
+from cotenant.playback.csv_cells import choices, exact_ns, is_text, shown
 from cotenant.units import NS_PER_MS
 
 # Below this float64 milliseconds round to the nanosecond that was written: two roundings of 2^-53 each.
 _FLOAT_IS_EXACT_NS: Final = 2.0**51
-# Arrivals and sums of durations are kept below this, so that no later sum leaves int64.
-LARGEST_NS: Final = 2**61
 
 # What is looked at in one go when something is wrong.
 _PIECE_BYTES: Final = 1 << 22
 
 _BOM: Final = b"\xef\xbb\xbf"
-_NUMBER: Final = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_PLAIN: Final = re.compile(r"\d{1,13}(\.\d{0,6})?", re.ASCII)
 _SOMETHING: Final = re.compile(rb"\S")
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
-_DECIMALS: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -219,11 +214,11 @@ def _read_by_row(data: bytes, layout: _Layout, piece: _Piece, source: str) -> Co
         if len(fields) != layout.width:
             raise UserError(f"{where}: {len(fields)} fields, but the first line names {layout.width} columns")
         for name, at in layout.times.items():
-            times[name].append(_exact_ns(fields[at].strip(), name, where))
+            times[name].append(exact_ns(fields[at].strip(), name, where))
         for name, at in layout.words.items():
             word = fields[at].strip()
-            if not _may_be(word, layout.allowed[name]) or not _is_text(word):
-                raise UserError(f"{where}: {name} is {_shown(word)}{_choices(layout.allowed[name])}")
+            if not _may_be(word, layout.allowed[name]) or not is_text(word):
+                raise UserError(f"{where}: {name} is {shown(word)}{choices(layout.allowed[name])}")
             codes[name].append(numbers[name].setdefault(word, len(numbers[name])))
     return Columns(
         rows=max(0, row - piece.row + 1),
@@ -248,43 +243,3 @@ def _rows(data: bytes, piece: _Piece, source: str) -> Iterator[tuple[int, list[s
             return
         if len(fields) > 1 or (fields and fields[0].strip()):
             yield piece.line + reader.line_num - 1, fields
-
-
-def _exact_ns(text: str, name: str, where: str) -> int:
-    if _PLAIN.fullmatch(text):
-        whole, _, part = text.partition(".")
-        value_ns = int(whole) * NS_PER_MS + int(part.ljust(6, "0"))
-    elif _NUMBER.fullmatch(text):
-        rough_ns = float(text) * NS_PER_MS
-        if rough_ns == 0 or rough_ns > LARGEST_NS:
-            value_ns = 0 if rough_ns == 0 else LARGEST_NS + 1
-        else:
-            value_ns = int(_DECIMALS.to_integral_value(_DECIMALS.multiply(Decimal(text), Decimal(NS_PER_MS))))
-    else:
-        raise UserError(f"{where}: {name} is {_shown(text)}{_wrong_number(text)}")
-    if value_ns > LARGEST_NS:
-        raise UserError(f"{where}: {name} is {_shown(text)}; more than 73 years of milliseconds is no time")
-    return value_ns
-
-
-def _wrong_number(text: str) -> str:
-    bare = text.lower().lstrip("+-")
-    if bare in ("nan", "inf", "infinity"):
-        return "; a finite number of milliseconds is needed"
-    if text.startswith("-") and (_NUMBER.fullmatch(text[1:])):
-        return "; a time cannot be negative"
-    return "; a number of milliseconds is needed, as in 12.5"
-
-
-def _choices(allowed: frozenset[str] | None) -> str:
-    if allowed is None:
-        return "; a name is needed"
-    return f"; it is one of {', '.join(sorted(allowed - {''}))}"
-
-
-def _is_text(word: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in word)
-
-
-def _shown(text: str) -> str:
-    return "empty" if not text else ascii(text if len(text) <= 40 else text[:40] + "...")

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pynvml
 
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_gpu import FakeGpu
+from cotenant.testing.fake_nvml_library import FakeLibrary
 
 
 @contextlib.contextmanager

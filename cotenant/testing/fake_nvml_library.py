@@ -1,44 +1,18 @@
-"""A fake libnvidia-ml: GPUs as data and its functions, which take ctypes arguments as the C library does."""
+"""A fake libnvidia-ml: its functions, which take ctypes arguments as the C library does, over fake GPUs."""
 
 import ctypes
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pynvml
 
+from cotenant.testing.fake_gpu import FakeGpu
+
 OK, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 0, 3, 6, 7
 _FIRST_HANDLE: Final = 0x1000
 _SLICE_STEP: Final = 0x100
-
-
-@dataclass(slots=True, kw_only=True)
-class FakeGpu:
-    """One GPU and its answers. `codes`: C function (or `field:N`, `gpm:N`) -> the code it returns instead."""
-
-    uuid: str = "GPU-11111111-2222-3333-4444-555555555555"
-    name: bytes = b"NVIDIA H200"
-    gpm: bool = True
-    gpm_values: dict[int, float] = field(
-        default_factory=lambda: {2: 40.0, 3: 20.0, 5: 10.0, 10: 14.0, 20: 100.0, 21: 200.0}
-    )
-    memory_total_bytes: int = 150_000_000_000
-    memory_used_bytes: int = 90_000_000_000
-    clocks_mhz: dict[int, int] = field(default_factory=lambda: {1: 1980, 2: 3201})
-    event_reasons: int = 0x4
-    power_mw: int = 690_000
-    power_stamp_frozen: bool = False
-    throttled_share: float = 0.25
-    utilization_percent: int = 39
-    energy_mj_per_s: int = 500_000
-    processes: list[tuple[int, int]] = field(default_factory=list)
-    mps_processes: list[tuple[int, int]] = field(default_factory=list)
-    mig_slices: list[str] = field(default_factory=list)
-    codes: dict[str, int] = field(default_factory=dict)
-    # (calls before it, code): what a function answers from then on.
-    fails_after: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class FakeLibrary:

@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from cotenant.records import Recording
 from cotenant.verdict.caveats import Caveat, caveat
+from cotenant.verdict.caveats_throttle import SPOILING, mean_of, percent, throttle_share, throttled
 from cotenant.verdict.plan import Plan, Window
 from cotenant.verdict.watched import Presence, canary_coverage, ever_known, known_until_s, presence
 
-# Under one part in a hundred of the time, no share and no p95 of a stage would show it.
-SEEN_SHARE: Final = 0.01
 # A p95 can be made by a twentieth of the time: beyond it the figures are those of another GPU.
 SPOILED_SHARE: Final = 0.05
 # A boost step is 15 MHz, under 1 %; 3 % is more than temperature moves a healthy card between stages.
@@ -20,39 +19,6 @@ CLOCK_SPOILED_SHARE: Final = 0.1
 # Of a p95 a fifth of the time can hide four times as much as made it.
 COVERAGE: Final = 0.8
 
-# Reason -> its metrics: counters of time, and samples for where there are no counters.
-_REASONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    "power": (("throttle_power_cap_share",), ("clock_event_power_cap",)),
-    "thermal": (
-        ("throttle_sw_thermal_share", "throttle_hw_thermal_share"),
-        ("clock_event_sw_thermal", "clock_event_hw_thermal"),
-    ),
-    # A slowdown by an outside signal has no counter.
-    "hw": (
-        ("throttle_hw_power_brake_share", "clock_event_hw_slowdown"),
-        ("clock_event_hw_power_brake", "clock_event_hw_slowdown"),
-    ),
-    "sync-boost": (("throttle_sync_boost_share",), ("clock_event_sync_boost",)),
-}
-_SPOIL: Final = ("thermal", "hw")
-_WORDS: Final[Mapping[str, tuple[str, str]]] = {
-    "power": (
-        "the power cap held the clocks down for {share} of the time",
-        "a part of what sharing this card costs; a higher power limit, where there is one, eases it",
-    ),
-    "thermal": (
-        "the GPU was too hot and held its clocks down for {share} of the time",
-        "let it cool down, mend its cooling or lower its power limit, then run again",
-    ),
-    "hw": (
-        "the hardware slowed the GPU down for {share} of the time (power brake or overheating)",
-        "check its power supply, cables and cooling, then run again",
-    ),
-    "sync-boost": (
-        "another GPU of its sync boost group held the clocks down for {share} of the time",
-        "take it out of the group (nvidia-smi boost-slider), then run again",
-    ),
-}
 _WATCHED: Final[Mapping[str, str]] = {
     "sm_percent": "SM use",
     "dram_percent": "DRAM use",
@@ -83,15 +49,6 @@ class Watched:
     windows: tuple[Window, ...]
 
 
-def throttle_share(gpu: Mapping[str, Any], reason: str) -> float | None:
-    """The share of the time in which the clocks were held down for this reason; None where unknown."""
-    for names in _REASONS[reason]:
-        known = [share for name in names if (share := _mean(gpu, name)) is not None]
-        if known:
-            return min(1.0, max(known))
-    return None
-
-
 def machine_findings(
     recording: Recording,
     plan: Plan,
@@ -106,8 +63,8 @@ def machine_findings(
     `drifted`: the two baselines had different clocks, so that this stage's cannot be laid to its load.
     """
     found = Findings()
-    for item in _throttled(stage.gpu):
-        spoils = item["throttled_share"] > SPOILED_SHARE and item["kind"].removeprefix("throttle-") in _SPOIL
+    for item in throttled(stage.gpu):
+        spoils = item["throttled_share"] > SPOILED_SHARE and item["kind"] in SPOILING
         (found.spoil if spoils else found.caveats.append)(item)
     if baseline is not None:
         for item in _clocks(stage.gpu, baseline.gpu):
@@ -119,7 +76,7 @@ def machine_findings(
 
 def clock_ratio(gpu: Mapping[str, Any], baseline: Mapping[str, Any]) -> float | None:
     """The mean SM clock over the baseline's; None where either is unknown."""
-    own, reference = _mean(gpu, "sm_clock_mhz"), _mean(baseline, "sm_clock_mhz")
+    own, reference = mean_of(gpu, "sm_clock_mhz"), mean_of(baseline, "sm_clock_mhz")
     return own / reference if own is not None and reference else None
 
 
@@ -130,25 +87,15 @@ def baselines_drifted(again: Mapping[str, Any], baseline: Mapping[str, Any]) -> 
         return ""
     return (
         f"the SM clock of the closing baseline was {ratio:.2f} times that of the first "
-        f"({_mean(again, 'sm_clock_mhz'):.0f} against {_mean(baseline, 'sm_clock_mhz'):.0f} MHz)"
+        f"({mean_of(again, 'sm_clock_mhz'):.0f} against {mean_of(baseline, 'sm_clock_mhz'):.0f} MHz)"
     )
-
-
-def _throttled(gpu: Mapping[str, Any]) -> Iterator[Caveat]:
-    for reason, (text, advice) in _WORDS.items():
-        share = throttle_share(gpu, reason)
-        if share is not None and share >= SEEN_SHARE:
-            clock = _mean(gpu, "sm_clock_mhz")
-            said = text.format(share=_percent(share))
-            said += "" if clock is None else f" (SM clock {clock:.0f} MHz on average)"
-            yield caveat(f"throttle-{reason}", said, advice, throttled_share=share, sm_clock_mhz=clock)
 
 
 def _clocks(gpu: Mapping[str, Any], baseline: Mapping[str, Any]) -> Iterator[Caveat]:
     ratio = clock_ratio(gpu, baseline)
     if ratio is None or abs(ratio - 1) <= CLOCK_SHARE:
         return
-    own, reference = _mean(gpu, "sm_clock_mhz"), _mean(baseline, "sm_clock_mhz")
+    own, reference = mean_of(gpu, "sm_clock_mhz"), mean_of(baseline, "sm_clock_mhz")
     numbers = {"sm_clock_ratio": ratio, "sm_clock_mhz": own, "baseline_sm_clock_mhz": reference}
     said = f"the SM clock was {ratio:.2f} times the baseline's ({own:.0f} against {reference:.0f} MHz)"
     # Held down for a share of the time, a mean cannot fall by more than that share.
@@ -189,7 +136,7 @@ def _others(
     item = caveat(
         "foreign-came-or-went",
         f"processes that are none of this run's came to the GPU or left it ({own.least} to {own.most} in "
-        f"this stage, {expected.usual} in the baseline; {_percent(share)} of the time differs)",
+        f"this stage, {expected.usual} in the baseline; {percent(share)} of the time differs)",
         "keep others off this GPU while the run lasts, then run again",
         processes_least=own.least,
         processes_most=own.most,
@@ -230,12 +177,12 @@ def _coverage(recording: Recording, stage: Watched) -> Iterator[Caveat]:
         share = max(low.values())
         yield caveat(
             "gpu-observer-lost",
-            f"the GPU's readings are there for {_percent(share)} of the time only{when}",
+            f"the GPU's readings are there for {percent(share)} of the time only{when}",
             _LOG,
             coverage=share,
         )
     elif low:
-        told = ", ".join(f"{_WATCHED[name]} for {_percent(share)}" for name, share in low.items())
+        told = ", ".join(f"{_WATCHED[name]} for {percent(share)}" for name, share in low.items())
         yield caveat(
             "gpu-coverage", f"known only for a part of the time: {told}", _LOG, coverage=min(low.values())
         )
@@ -243,16 +190,7 @@ def _coverage(recording: Recording, stage: Watched) -> Iterator[Caveat]:
     if ran is not None and ran < COVERAGE:
         yield caveat(
             "canary-lost",
-            f"the GPU canary ran in {_percent(ran)} of the seconds only",
+            f"the GPU canary ran in {percent(ran)} of the seconds only",
             "see logs/own/observer-gpu-canary.log in the run",
             coverage=ran,
         )
-
-
-def _mean(gpu: Mapping[str, Any], name: str) -> float | None:
-    value = gpu.get(name, {}).get("mean")
-    return None if value is None else float(value)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.1 or not share else f"{100 * share:.1f} %"

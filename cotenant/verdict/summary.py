@@ -31,7 +31,7 @@ from cotenant.errors import ExitCode
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.units import ms_from_ns
 from cotenant.verdict.causes import Run, causes_of
-from cotenant.verdict.caveats import run_caveats
+from cotenant.verdict.caveats_run import run_caveats
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.gates import Gate, applies, judge_gate
 from cotenant.verdict.judging import is_claim, read_judging, run_verdict, stage_verdict, why_withheld

@@ -34,8 +34,9 @@ from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
 from cotenant.resources import data_dir
 from cotenant.run_dir import manifest
+from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_nvml_library import FakeLibrary
 from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.wire.prometheus import PrometheusDecoder
 

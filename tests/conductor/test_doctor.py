@@ -14,8 +14,9 @@ from cotenant.conductor.preflight import Device
 from cotenant.errors import UserError
 from cotenant.report.doctor.findings import can_run, findings
 from cotenant.scenario.schema import Tenant
+from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_nvml_library import FakeLibrary
 
 
 def test_this_machine() -> None:

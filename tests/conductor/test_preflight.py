@@ -9,8 +9,9 @@ from cotenant.conductor import preflight
 from cotenant.conductor.preflight import find_device
 from cotenant.errors import CouldNotRun, UserError
 from cotenant.observers.gpu_device import Machine
+from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_nvml_library import FakeLibrary
 
 
 class Moded(FakeLibrary):

@@ -7,8 +7,9 @@ from cotenant.observers.gpu_device import GpuDevice, Machine, find_device
 from cotenant.observers.gpu_readings import Row, SlowReadings
 from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import open_nvml
+from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_nvml_library import FakeLibrary
 
 BARE = Machine(wsl2=False, nested_pids=False)
 CONTAINER = Machine(wsl2=False, nested_pids=True)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from cotenant.observers.gpm import METRICS, MIN_WINDOW_NS, Gpm, Window
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_gpu import FakeGpu
+from cotenant.testing.fake_nvml_library import FakeLibrary
 from tests.observers.nvml_rig import clock, device
 
 SLICE = "MIG-11111111-0000-0000-0000-000000000000"

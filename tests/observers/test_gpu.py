@@ -17,8 +17,9 @@ from cotenant.observers.gpu_readings import QuickReadings
 from cotenant.observers.kin import Kin
 from cotenant.run_dir import manifest, reader
 from cotenant.run_dir.writer import RunWriter
+from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_nvml_library import FakeLibrary
 from tests.observers.nvml_rig import device
 from tests.observers.processes import Observer, observing
 

@@ -8,7 +8,7 @@ from cotenant.observers.gpu_device import (
     unified_memory_used_bytes,
 )
 from cotenant.observers.nvml_open import NvmlTrouble
-from cotenant.testing.fake_nvml_library import FakeGpu
+from cotenant.testing.fake_gpu import FakeGpu
 from tests.observers.nvml_rig import BARE, CONTAINER, WSL2, device, opened
 
 A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"

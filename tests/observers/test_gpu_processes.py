@@ -3,7 +3,7 @@
 import os
 
 from cotenant.observers.gpu_readings import SlowReadings
-from cotenant.testing.fake_nvml_library import FakeGpu
+from cotenant.testing.fake_gpu import FakeGpu
 from tests.observers.nvml_rig import CONTAINER, WSL2, by_metric, device, slow
 
 # Beyond what this machine gives out; the parent may well be process 1.

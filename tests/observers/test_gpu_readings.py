@@ -9,7 +9,7 @@ from cotenant.observers.gpu_readings import QuickReadings
 from cotenant.run_dir import manifest, reader
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.load import load
-from cotenant.testing.fake_nvml_library import FakeGpu
+from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.verdict.observed import gpu_part
 from cotenant.verdict.plan import Plan, Window
 from tests.observers.nvml_rig import WSL2, by_metric, clock, device, slow

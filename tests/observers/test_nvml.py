@@ -10,8 +10,9 @@ import pytest
 
 from cotenant.observers.nvml import Nvml, Reading, valid_processes
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
+from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
-from cotenant.testing.fake_nvml_library import FakeGpu, FakeLibrary
+from cotenant.testing.fake_nvml_library import FakeLibrary
 from tests.observers.nvml_rig import opened
 
 CALL = "nvmlDeviceGetTotalEnergyConsumption"
