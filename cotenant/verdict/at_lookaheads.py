@@ -29,8 +29,10 @@ from cotenant.verdict.judging import (
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.plan import Plan
 from cotenant.verdict.sample import Part
-from cotenant.verdict.speech import speech_part, utterances
+from cotenant.verdict.speech import speech_part
 from cotenant.verdict.stages import StageFacts, put_reference
+from cotenant.verdict.utterances import utterances
+from cotenant.verdict.voices import heard_within
 
 # What another lookahead changes begins with one of these.
 _CHANGED: Final = ("speech", "face", "vs_reference")
@@ -135,7 +137,7 @@ def _summary(
 def _replayed(facts: Facts, recording: Recording, lookahead_ns: int) -> Facts:
     """The same run through a player with another lookahead."""
     player = replace(facts.player, lookahead_ns=lookahead_ns)
-    voices = replace(facts.voices, played=play_fleet(facts.voices.arrivals, player))
+    voices = heard_within(replace(facts.voices, played=play_fleet(facts.voices.arrivals, player)))
     kinds = {name: load.kind for name, load in facts.plan.loads.items()}
     kind = np.array([kinds.get(load, "") for load in facts.streams.load], dtype=np.object_)
     faces = facts.faces

@@ -10,8 +10,8 @@ import numpy as np
 from cotenant.verdict.bootstrap import nearest_rank
 from cotenant.verdict.columns import NULL, Floats, Ints, Streams
 from cotenant.verdict.sample import Compared, Doubted, Part, put
-from cotenant.verdict.speech import Utterances, paired_quantiles
 from cotenant.verdict.stats import Bounds, paired_bounds, paired_share_bounds
+from cotenant.verdict.utterances import Utterances, paired_quantiles
 
 # It has a sign: a ratio of it says nothing.
 SIGNED: Final = "headroom_p5"

@@ -11,9 +11,9 @@ from cotenant.verdict.bounds import bounds_of
 from cotenant.verdict.columns import Ints
 from cotenant.verdict.effects import FREEZES, Metric
 from cotenant.verdict.sample import number_of
-from cotenant.verdict.speech import paired_quantiles
 from cotenant.verdict.stages import StageFacts
 from cotenant.verdict.stats import Bounds, paired_bounds, paired_share_bounds
+from cotenant.verdict.utterances import paired_quantiles
 
 # One-sided; an interval of both bounds holds the difference in 95 of 100 cases.
 TAIL: Final = 0.025

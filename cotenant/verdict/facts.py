@@ -1,7 +1,7 @@
 """All that is computed once for a whole run, before its stages are looked at one by one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,21 +13,24 @@ from cotenant.verdict.compare import pairs
 from cotenant.verdict.faces import Faces, read_faces
 from cotenant.verdict.llm import Tokens, read_tokens
 from cotenant.verdict.plan import Plan, StagePlan, measured_rows
-from cotenant.verdict.speech import Utterances, utterances
 from cotenant.verdict.texts import text_numbers
 from cotenant.verdict.timing import Timing, TimingError, error_of, read_timing
-from cotenant.verdict.voices import Voices, play_voices
+from cotenant.verdict.under_way import UnderWay, find_under_way
+from cotenant.verdict.utterances import Utterances, utterances
+from cotenant.verdict.voices import Voices, heard_within, play_voices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """A run, played. `measured` are rows of `streams` by stage (solo windows and the closing baseline too),
-    `voice_rows` the rows of `voices` among them."""
+    """A run, played. `measured` are rows of `streams` by stage (solo windows and the closing baseline too):
+    what fell due there and, in `under_way`, what took the whole window. `voice_rows` are the rows of `voices`
+    among them."""
 
     plan: Plan
     recording: Recording
     streams: Streams
     measured: Mapping[str, Ints]
+    under_way: Mapping[str, UnderWay]
     voices: Voices
     voice_rows: Mapping[str, Ints]
     faces: Faces
@@ -55,15 +58,20 @@ def read_facts(recording: Recording, plan: Plan, options: PlayerOptions, tail: f
     measured = {stage.name: measured_rows(plan, streams, stage.name) for stage in every}
     kinds = {name: load.kind for name, load in plan.loads.items()}
     kind = np.array([kinds.get(load, "") for load in streams.load], dtype=np.object_)
+    under_way = find_under_way(recording, plan, streams, measured, kind, options)
+    for name, part in under_way.items():
+        measured[name] = np.union1d(measured[name], part.rows)
     voiced = {name: rows[kind[rows] == "voices"] for name, rows in measured.items()}
     chosen = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *voiced.values()]))
     voices = play_voices(recording, streams.take(chosen), options, plan.last_ns)
+    voices = _windowed(voices, chosen, under_way)
     longest_ns = int(voices.played.audio_ns.max(initial=0))
     return Facts(
         plan=plan,
         recording=recording,
         streams=streams,
         measured=measured,
+        under_way=under_way,
         voices=voices,
         voice_rows={name: np.searchsorted(chosen, rows).astype(np.int64) for name, rows in voiced.items()},
         faces=read_faces(recording, streams, measured, kind, voices, options, plan),
@@ -73,6 +81,18 @@ def read_facts(recording: Recording, plan: Plan, options: PlayerOptions, tail: f
         block_ns=block_length_ns(longest_ns),
         tail=tail,
     )
+
+
+def _windowed(voices: Voices, chosen: Ints, under_way: Mapping[str, UnderWay]) -> Voices:
+    """The voices with the windows of those under way; `chosen` are their rows of `streams`, ascending."""
+    if not under_way:
+        return voices
+    since, until = voices.since_ns.copy(), voices.until_ns.copy()
+    for part in under_way.values():
+        mine = np.isin(part.rows, chosen)
+        place = np.searchsorted(chosen, part.rows[mine])
+        since[place], until[place] = part.since_ns[mine], part.until_ns[mine]
+    return heard_within(replace(voices, since_ns=since, until_ns=until))
 
 
 def paired(facts: Facts, stage: StagePlan, *, by_round: bool) -> Paired:
@@ -133,6 +153,6 @@ def timing_errors(facts: Facts, stage: StagePlan) -> dict[str, TimingError]:
 
 def _utterances(facts: Facts, stage: StagePlan, pair_audio_ns: Ints) -> Utterances:
     rows = facts.voice_rows[stage.name]
-    due = facts.voices.streams.due[rows]
-    blocks = block_of(due, facts.plan.measured.get(stage.name, ()), facts.block_ns)
+    begun = np.maximum(facts.voices.streams.due[rows], facts.voices.since_ns[rows])
+    blocks = block_of(begun, facts.plan.measured.get(stage.name, ()), facts.block_ns)
     return utterances(facts.voices, rows, blocks, pair_audio_ns)

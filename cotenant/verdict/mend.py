@@ -11,13 +11,13 @@ from cotenant.playback.fleet import play_fleet
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.slowness import slower_than_real_time
 from cotenant.units import NS_PER_MS, ms_from_ns
-from cotenant.verdict.blocks import block_of
 from cotenant.verdict.columns import Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.gates import OPS, gate_text
 from cotenant.verdict.sample import Part, number_of
-from cotenant.verdict.speech import speech_part, utterances
+from cotenant.verdict.speech import speech_part
 from cotenant.verdict.stages import StageFacts
+from cotenant.verdict.utterances import utterances
 from cotenant.verdict.voices import Voices
 
 STEP_NS: Final = 50 * NS_PER_MS
@@ -26,6 +26,7 @@ MOST_NS: Final = 5_000 * NS_PER_MS
 OTHER_STEP_NS: Final = 5 * STEP_NS
 MOSTLY: Final = 0.5
 SLOWER: Final = "no lookahead helps: the voice is made slower than real time"
+UNENDED: Final = "utterances that took the whole measure window prove no lookahead"
 _OF_PLAYBACK: Final = ("speech.clean_share", "speech.stall", "speech.headroom_ms", "speech.underruns")
 _OF_PLAYER: Final = (*_OF_PLAYBACK, "speech.time_to_playback_ms")
 
@@ -42,10 +43,14 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
     if found.paired is None or all(gate["verdict"] != "fail" for gate in heard):
         return None
     replay = _replayer(facts, found)
-    lookahead_ns = _search(lambda tried_ns: _holds(replay(tried_ns), heard), facts.player)
+    lookahead_ns, cut = None, bool(found.paired.own.under_way.any())
+    if not cut:
+        lookahead_ns = _search(lambda tried_ns: _holds(replay(tried_ns), heard), facts.player)
     slower = _slower_share(facts, found.paired.own.rows)
     if lookahead_ns is None:
         reason = f"no lookahead up to {MOST_NS // NS_PER_MS} ms lets these utterances pass"
+        if cut:
+            reason = UNENDED
         if slower >= MOSTLY:
             reason = SLOWER
         return {
@@ -85,7 +90,7 @@ def _replayer(facts: Facts, found: StageFacts) -> Callable[[int], Part]:
     rows = own.rows
     arrivals = part_of(facts.voices.arrivals, rows)
     streams = facts.voices.streams.take(rows)
-    blocks = block_of(streams.due, facts.plan.measured.get(found.plan.name, ()), facts.block_ns)
+    since_ns, until_ns = facts.voices.since_ns[rows], facts.voices.until_ns[rows]
 
     def replay(lookahead_ns: int) -> Part:
         voices = Voices(
@@ -96,10 +101,12 @@ def _replayer(facts: Facts, found: StageFacts) -> Callable[[int], Part]:
             gaps_ns=np.zeros(0, dtype=np.int64),
             gap_offsets=np.zeros(len(rows) + 1, dtype=np.int64),
             reordered=0,
+            since_ns=since_ns,
+            until_ns=until_ns,
         )
         everything = np.arange(len(rows), dtype=np.int64)
         part = Part()
-        told = utterances(voices, everything, blocks, own.pair_audio_ns)
+        told = utterances(voices, everything, own.blocks, own.pair_audio_ns)
         part.add("speech", speech_part(voices, told, compared=False))
         return part
 

@@ -8,7 +8,7 @@ from typing import Final
 from cotenant.errors import UserError
 from cotenant.verdict.plan import Plan
 
-_SPEECH: Final = (
+SPEECH_METRICS: Final = (
     "streams", "failed", "delayed", "short", "runaway", "ttfa_ms.p50", "ttfa_ms.p95", "ttfa_ms.p99",
     "audible_ttfa_ms.p50", "audible_ttfa_ms.p95",
     "time_to_playback_ms.p50", "time_to_playback_ms.p95", "chunk_gap_max_ms.p50",
@@ -50,7 +50,7 @@ def known_paths(plan: Plan) -> tuple[str, ...]:
     """All paths of this scenario, but for those of the GPU's metrics, which depend on the driver."""
     llm = [name for name, load in plan.loads.items() if load.kind == "completions"]
     return (
-        *(f"speech.{path}" for path in _SPEECH),
+        *(f"speech.{path}" for path in SPEECH_METRICS),
         *(f"face.{path}" for path in FACE_METRICS),
         *(f"llm.{load}.{path}" for load in llm for path in _LLM),
         *(f"vs_reference.{path}" for path in (*_VOICE_PAIRS, *_FACE_PAIRS)),

@@ -1,15 +1,15 @@
 """The `speech` part of a stage's entry."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from cotenant.playback.arrivals import NULL_NS, PLUS_INF_NS
+from cotenant.playback.arrivals import NULL_NS
 from cotenant.playback.gaps import BURST_NS, gaps_time_weighted
 from cotenant.units import NS_PER_MS, ms_from_ns
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
+from cotenant.verdict.paths import SPEECH_METRICS
 from cotenant.verdict.sample import (
     UNSEEN_SHARE,
     WORST,
@@ -26,80 +26,25 @@ from cotenant.verdict.sample import (
     put_share,
 )
 from cotenant.verdict.stats import Rare
-from cotenant.verdict.voices import RUNAWAY_SHARE, SHORT_SHARE, Voices
+from cotenant.verdict.utterances import Utterances
+from cotenant.verdict.voices import Voices, gaps_within
 
 NO_STREAM: Final = "no voice was due in this stage's measure window"
 NO_GAP: Final = "no utterance came in more than one burst"
 NO_SECOND: Final = "no utterance came in more than one chunk"
 NO_SHORT: Final = "no utterance has a pair in the baseline, so short ones cannot be told"
 NO_AUDIO: Final = "no audio arrived"
+EARLIER: Final = (
+    "no utterance fell due in the measure window, and of those that were under way this was over before it "
+    "(or is told of whole ones only)"
+)
+NOTHING_DUE: Final = (
+    "no utterance fell due while it was measured: what was heard of those under way can fail, but is too "
+    "little to pass; measure longer (--set timing.measure=...)"
+)
 NO_SILENCE: Final = "this recording does not tell how long the voices are silent at their beginning"
 SOME_SHORT: Final = "of {} utterances it is not known how long they are in the baseline: they may be short"
 _NONE_OF: Final = {"chunk_gap_max_ms": NO_GAP, "audible_ttfa_ms": NO_SILENCE}
-_PAIRED_QUANTILES: Final = {
-    "ttfa_p95": ("ttfa_ms", 0.95),
-    "time_to_playback_p95": ("time_to_playback_ms", 0.95),
-    "chunk_gap_max_p95": ("chunk_gap_max_ms", 0.95),
-    "rtf_p95": ("rtf", 0.95),
-    "required_lookahead_p95": ("required_lookahead_ms", 0.95),
-    "headroom_p5": ("headroom_ms", 0.05),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Utterances:
-    """Per utterance of a stage, what quantiles and comparisons are taken of (ms; NaN for no value,
-    infinities as they count), and the rows of `Voices` they stand for.
-
-    `pair_audio_ns`: how long each should be, `NULL` where nothing tells.
-    """
-
-    rows: Ints
-    blocks: Ints
-    values: dict[str, Floats]
-    clean: Bools
-    short: Bools
-    runaway: Bools
-    pair_audio_ns: Ints
-
-
-def paired_quantiles() -> dict[str, tuple[str, float]]:
-    """Names of compared quantiles -> (the values they are of, level)."""
-    return dict(_PAIRED_QUANTILES)
-
-
-def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) -> Utterances:
-    """`pair_audio_ns`: the audio of the same utterance, or text, in the baseline, `NULL` without one."""
-    streams, played = voices.streams.take(rows), voices.played
-    silent, began = played.chunks[rows] == 0, played.began[rows]
-    audio, last = played.audio_ns[rows], played.last_arrival_ns[rows]
-    timed = ~silent & (streams.sent != NULL)
-    gap_max = columns.max_of(voices.gaps_ns, voices.gap_offsets)[rows]
-    silence = streams.leading_silence
-    audible = np.where(silence == NULL, np.nan, played.first_arrival_ns[rows] - streams.due + silence)
-    headroom = np.where(began, played.headroom_ns[rows].astype(np.float64), -np.inf)
-    headroom[began & (played.headroom_ns[rows] == PLUS_INF_NS)] = np.inf
-    paired = (pair_audio_ns > 0) & ~voices.failed[rows]
-    short = paired & (audio < SHORT_SHARE * pair_audio_ns)
-    ratio = np.divide(last - streams.sent, audio, out=np.full(len(rows), np.nan), where=timed)
-    return Utterances(
-        rows=rows,
-        blocks=blocks,
-        values={
-            "ttfa_ms": milliseconds(_or_inf(played.first_arrival_ns[rows] - streams.due, ~silent)),
-            "audible_ttfa_ms": milliseconds(np.where(silent, np.inf, audible)),
-            "time_to_playback_ms": milliseconds(_or_inf(played.start_ns[rows] - streams.due, began)),
-            "chunk_gap_max_ms": milliseconds(np.where(gap_max < BURST_NS, np.nan, gap_max)),
-            "rtf": ratio,
-            "required_lookahead_ms": milliseconds(_or_inf(played.required_lookahead_ns[rows], ~silent)),
-            "headroom_ms": milliseconds(headroom),
-            "audio_underrun_ms": milliseconds(_or_inf(played.audio_underrun_ns[rows], ~silent)),
-        },
-        clean=played.clean[rows] & ~voices.failed[rows] & ~short,
-        short=short,
-        runaway=paired & (audio > RUNAWAY_SHARE * pair_audio_ns),
-        pair_audio_ns=pair_audio_ns,
-    )
 
 
 def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
@@ -108,6 +53,7 @@ def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
     part = Part()
     rows, blocks, size = facts.rows, facts.blocks, len(facts.rows)
     _counts(part, voices, facts)
+    lacking = NO_STREAM if not size else EARLIER if facts.under_way.all() else ""
     _lengths(part, voices, facts, compared)
     for path, names in (
         ("ttfa_ms", ("p50", "p95", "p99")),
@@ -119,7 +65,7 @@ def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
         ("required_lookahead_ms", ("p50", "p95", "p99")),
         ("audio_underrun_ms", ("p95",)),
     ):
-        reason = _NONE_OF.get(path, NO_AUDIO) if size else NO_STREAM
+        reason = lacking or _NONE_OF.get(path, NO_AUDIO)
         first = path == "ttfa_ms"
         sample = known(facts.values[path], blocks)
         put_quantiles(part, path, sample, names, reason, count=first, enough=("p95", "p99") if first else ())
@@ -129,7 +75,16 @@ def speech_part(voices: Voices, facts: Utterances, *, compared: bool) -> Part:
     unlimited = int(np.count_nonzero(facts.values["headroom_ms"] == np.inf))
     put_exact(part, "headroom_ms.unlimited", unlimited, size, NO_STREAM)
     silent = voices.played.chunks[rows] == 0
-    _continuity(part, voices.played.longest_stall_ns[rows], voices.failed[rows], silent, blocks)
+    whole = ~facts.under_way
+    _continuity(
+        part,
+        voices.played.longest_stall_ns[rows][whole],
+        voices.failed[rows][whole],
+        silent[whole],
+        blocks[whole],
+        lacking,
+    )
+    _put_under_way(part, facts)
     return part
 
 
@@ -139,8 +94,13 @@ def known(values: Floats, blocks: Ints) -> Quantiles:
     return Quantiles(values=values[there], blocks=blocks[there])
 
 
-def _or_inf(values_ns: Ints, there: Bools) -> Floats:
-    return np.where(there, values_ns.astype(np.float64), np.inf)
+def _put_under_way(part: Part, facts: Utterances) -> None:
+    """How many are under way, where there are any. Nothing passes by them alone: all they tell is bad."""
+    if not facts.under_way.any():
+        return
+    put(part, "under_way", int(np.count_nonzero(facts.under_way)), "")
+    if facts.under_way.all():
+        part.doubts |= {path: Doubted(reason=NOTHING_DUE) for path in SPEECH_METRICS}
 
 
 def _counts(part: Part, voices: Voices, facts: Utterances) -> None:
@@ -161,7 +121,7 @@ def _counts(part: Part, voices: Voices, facts: Utterances) -> None:
 def _lengths(part: Part, voices: Voices, facts: Utterances, compared: bool) -> None:
     """Utterances that are too short or too long. What may be either puts what it would change in doubt."""
     size = len(facts.rows)
-    whole = ~voices.failed[facts.rows] & compared
+    whole = ~voices.failed[facts.rows] & ~facts.under_way & compared
     unknown = (facts.pair_audio_ns <= 0) & whole
     # One that ended well and left no audio is short; nobody knows that it did not run away.
     unheard = unknown | (voices.played.chunks[facts.rows] == 0) & whole
@@ -169,7 +129,10 @@ def _lengths(part: Part, voices: Voices, facts: Utterances, compared: bool) -> N
     for name, found, untold in (("short", facts.short, unknown), ("runaway", facts.runaway, unheard)):
         count, missing = int(np.count_nonzero(found)), int(np.count_nonzero(untold))
         told = size if missing < size else 0
-        put_exact(part, name, count, told, lacking if unknown.any() or not size else NO_AUDIO)
+        reason = lacking if unknown.any() or not size else NO_AUDIO
+        if size and facts.under_way.all():
+            told, reason = 0, EARLIER
+        put_exact(part, name, count, told, reason)
         if missing and told:
             worst = Part()
             put_exact(worst, WORST, count + missing, size, "")
@@ -186,7 +149,8 @@ def _pooled_gaps(part: Part, voices: Voices, facts: Utterances) -> None:
     """Gaps between bursts over the whole stage, and those of all chunks by time: a picture, with n, never
     gated (chunks are no independent units)."""
     some = bool(len(facts.rows))
-    every = voices.gaps_ns[columns.rows_of(voices.gap_offsets, facts.rows)]
+    gaps_ns, offsets = gaps_within(voices)
+    every = gaps_ns[columns.rows_of(offsets, facts.rows)]
     values = milliseconds(every[every >= BURST_NS])
     gaps = Quantiles(values=values, blocks=np.zeros(len(values), dtype=np.int64))
     lacking = NO_GAP if some else NO_STREAM
@@ -225,12 +189,12 @@ def _stalls(part: Part, voices: Voices, facts: Utterances) -> None:
     put_ratio(part, "stall_ratio", sample, reason)
 
 
-def _continuity(part: Part, stall_ns: Ints, failed: Bools, silent: Bools, blocks: Ints) -> None:
+def _continuity(part: Part, stall_ns: Ints, failed: Bools, silent: Bools, blocks: Ints, lacking: str) -> None:
     """SGLang-Omni's C50, C100, C200: no stall above that without any lookahead; a single chunk is left
     out."""
     applies = (stall_ns != NULL_NS) | failed | silent
     for name, limit_ns in (("c50", 50), ("c100", 100), ("c200", 200)):
         good = (stall_ns <= limit_ns * NS_PER_MS) & ~failed & ~silent
         sample = Share(good=good[applies], blocks=blocks[applies])
-        reason = "every utterance came in a single chunk" if len(stall_ns) else NO_STREAM
+        reason = "every utterance came in a single chunk" if len(stall_ns) else lacking
         put_share(part, f"continuity.{name}", sample, reason)

@@ -1,13 +1,13 @@
 """One stage's entry of the summary: its parts, its comparison with the reference, its validity."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from cotenant.units import ms_from_ns
-from cotenant.verdict.caveats import Caveat, engine_caveats, measuring_caveats
+from cotenant.verdict.caveats import Caveat, caveat, engine_caveats, measuring_caveats
 from cotenant.verdict.caveats_gpu import Watched, baselines_drifted, machine_findings
 from cotenant.verdict.columns import NULL
 from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
@@ -79,13 +79,12 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
         plan=stage,
         part=part,
         paired=match,
-        invalid=invalid_because(
-            plan, stage, errors, part.entry.get("llm", {}), len(facts.voice_rows[stage.name])
-        ),
+        invalid=invalid_because(plan, stage, errors, part.entry.get("llm", {}), _judgeable(facts, stage)),
         caveats=[
             *caveats(facts.recording, plan, stage, errors, facts.voices.reordered),
             *measuring_caveats(facts.recording, plan, errors, windows),
             *engine_caveats(facts.recording, plan, stage, windows),
+            *_under_way(match),
         ],
         doubt=_doubt(facts, errors),
     )
@@ -183,6 +182,27 @@ def _against_solo(
         put_comparison(part, place, own, reference, ratio=True, unit=unit, reason=why or lacking)
         for leaf in ("low", "high"):
             put(part, f"{place}.{leaf}", None, "a solo window is too short for an interval")
+
+
+def _judgeable(facts: Facts, stage: StagePlan) -> int:
+    """How many voices tell something of the stage: what fell due in it, and of what was under way the bad."""
+    rows = facts.voice_rows[stage.name]
+    return int(np.count_nonzero(~facts.voices.under_way[rows] | ~facts.voices.played.clean[rows]))
+
+
+def _under_way(match: Paired | None) -> Iterator[Caveat]:
+    """Says that utterances were judged that did not fall due in the window."""
+    count = 0 if match is None else int(np.count_nonzero(match.own.under_way))
+    if match is not None and count:
+        size = len(match.own.rows)
+        yield caveat(
+            "under-way",
+            f"{count} of {size} utterances took the whole measure window (none fell due for their listeners "
+            "in it): they are judged by what was heard in it",
+            "measure longer (--set timing.measure=...)",
+            under_way=count,
+            streams=size,
+        )
 
 
 def _doubt_faces(part: Part, facts: Facts, stage: StagePlan) -> None:

@@ -51,6 +51,7 @@ class Speech:
     """What listeners heard in a stage."""
 
     streams: int | None = None
+    under_way: int | None = None
     failed: int | None = None
     delayed: int | None = None
     short: int | None = None

@@ -15,8 +15,8 @@ from cotenant.verdict.facts import Facts, paired, read_facts
 from cotenant.verdict.judging import player_options
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.plan import StagePlan, read_plan
-from cotenant.verdict.speech import Utterances
 from cotenant.verdict.stats import TAIL
+from cotenant.verdict.utterances import Utterances
 
 _SECOND_DIGITS: Final = 4
 _MS_DIGITS: Final = 2
