@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from cotenant.load.desk import Desk
 from cotenant.load.face import show
 from cotenant.load.face_audio import FaceFeed
-from cotenant.load.pacing import next_closed, next_turn, schedule, text_line
+from cotenant.load.pacing import next_closed, next_turn, schedule, shows, text_line
 from cotenant.load.settings import FacesLoad, VoicesLoad
 from cotenant.load.stage import Stage, Ticket
 from cotenant.load.transport import CONNECT_AHEAD_NS, sleep_until
@@ -76,15 +76,20 @@ class _Listener:
             end_ns = None if heard is None else heard.end_ns
             due_ns, delayed_ns = next_turn(scheduled_ns, end_ns, self._load.pause_ns)
             ticket = self._next_ticket(due_ns, ticket)
-            heard = await self._speak(due_ns, delayed_ns)
+            heard = await self._speak(due_ns, delayed_ns, self._faces)
 
     async def closed(self) -> None:
-        """The next request at the last byte of this one."""
-        due_ns = next(self._schedule())
+        """The next request at the last byte of this one; its faces show what `shows` lets them."""
+        due_ns = shown_until_ns = next(self._schedule())
+        length_ns = 0
         ticket: Ticket | None = None
         while True:
             ticket = self._next_ticket(due_ns, ticket)
-            heard = await self._speak(due_ns, 0)
+            shown = shows(due_ns, shown_until_ns, length_ns)
+            heard = await self._speak(due_ns, 0, self._faces if shown else [])
+            length_ns = heard.length_ns
+            if shown:
+                shown_until_ns = max(shown_until_ns, due_ns) + length_ns
             due_ns = next_closed(heard.done_ns, heard.failed)
 
     async def open(self) -> None:
@@ -94,7 +99,7 @@ class _Listener:
             self._stage.spawn(self._one(due_ns, self._next_ticket(due_ns, None)))
 
     async def _one(self, due_ns: int, ticket: Ticket) -> None:
-        await self._speak(due_ns, 0)
+        await self._speak(due_ns, 0, self._faces)
         self._stage.close(ticket)
 
     def _next_ticket(self, due_ns: int, last: Ticket | None) -> Ticket:
@@ -103,7 +108,7 @@ class _Listener:
             self._stage.close(last)
         return ticket
 
-    async def _speak(self, due_ns: int, delayed_ns: int) -> Heard:
+    async def _speak(self, due_ns: int, delayed_ns: int, faces: list[FacesLoad]) -> Heard:
         said: list[tuple[int, str]] = []
 
         def line() -> tuple[int, str]:
@@ -112,7 +117,7 @@ class _Listener:
                 said.append(self._lines.next(self._listener, due_ns))
             return said[0]
 
-        feeds = [FaceFeed(load, lambda: line()[0]) for load in self._faces]
+        feeds = [FaceFeed(load, lambda: line()[0]) for load in faces]
         for feed in feeds:
             ticket = self._stage.plan(due_ns, followed=True)
             self._stage.spawn(show(self._desk, self._stage, feed, self._listener, due_ns, ticket))

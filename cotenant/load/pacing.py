@@ -37,6 +37,16 @@ def next_closed(done_ns: int, failed: bool) -> int:
     return done_ns + (FAILURE_PAUSE_NS if failed else 0)
 
 
+def shows(due_ns: int, shown_until_ns: int, length_ns: int) -> bool:
+    """Whether a head shows the utterance due then: what it took before lasts until `shown_until_ns`.
+
+    A closed loop asks for the next utterance as soon as it has this one, which may be long before that is
+    heard. A head shows one at a time: it passes over what would put it more than half an utterance of
+    `length_ns` ahead. So a voice at ten times real time asks its head for 25 fps, not for 250.
+    """
+    return due_ns + length_ns // 2 >= shown_until_ns
+
+
 def every_from_rate_ns(rate_per_s: float) -> int:
     """Mean gap of an open loop of this rate."""
     return max(1, round(NS_PER_S / rate_per_s))

@@ -31,9 +31,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """When the utterance is over for its listener, when its last byte came, and whether it failed."""
+    """When an utterance was over for its listener, and how long heard; its last byte; whether it failed."""
 
     end_ns: int
+    length_ns: int
     done_ns: int
     failed: bool
 
@@ -102,7 +103,7 @@ def _conclude(desk: Desk, stage: Stage, outcome: Outcome, rows: StreamRows, cons
     rows.ended()
     done_ns, whole = outcome.done_ns, outcome.end == "eos"
     assert done_ns is not None
-    end_ns = done_ns
+    end_ns, length_ns = done_ns, 0
     if consumer.media_ns:
         playback = play(
             consumer.arrival_ns,
@@ -113,13 +114,14 @@ def _conclude(desk: Desk, stage: Stage, outcome: Outcome, rows: StreamRows, cons
         )
         # A turn is over when it was heard and when nothing of it can come any more.
         end_ns = max(done_ns, playback.end_ns or done_ns)
+        length_ns = end_ns - (end_ns if playback.start_ns is None else playback.start_ns)
         if stage.measured(outcome.due_ns):
             stage.counts.underruns += playback.underruns or 0
         if not whole or playback.stall_total_ns:
             consumer.keep_stalled()
         if whole:
             desk.pace = _pace(consumer.arrival_ns, consumer.media_ns)
-    return Heard(end_ns=end_ns, done_ns=done_ns, failed=not whole)
+    return Heard(end_ns=end_ns, length_ns=length_ns, done_ns=done_ns, failed=not whole)
 
 
 def _pace(arrival_ns: list[int], durations_ns: list[int]) -> list[tuple[int, int]]:

@@ -88,7 +88,8 @@ def test_faces_follow_their_voices() -> None:
     ended = [row for row in last.values() if row["end"] == "eos"]
     spoken = {(row["listener"], row["utterance"]): row for row in ended if row["kind"] == "voices"}
     seen = {(row["listener"], row["utterance"]): row for row in ended if row["kind"] == "faces"}
-    assert seen
+    # A second of speech comes in 80 ms: most of it is not shown.
+    assert 1 <= len(seen) <= len([key for key in spoken if key[0] == 0]) / 2
     assert {listener for listener, _ in seen} == {0}
     for key in seen.keys() & spoken.keys():
         assert seen[key]["due"] == spoken[key]["due"]

@@ -1,6 +1,7 @@
 """Schedules and turns as tables."""
 
 from itertools import islice, pairwise
+from random import Random
 
 import pytest
 
@@ -10,6 +11,7 @@ from cotenant.load.pacing import (
     next_closed,
     next_turn,
     schedule,
+    shows,
     text_line,
 )
 from cotenant.units import NS_PER_S
@@ -78,3 +80,18 @@ def test_texts_are_the_same_for_the_same_listener_and_utterance() -> None:
 )  # fmt: skip
 def test_windows(due: int, start: int | None, end: int | None, expected: bool) -> None:
     assert in_window(due, start, end) is expected
+
+
+@pytest.mark.parametrize("real_time_factor", [0.08, 0.5, 0.86, 0.97, 1.0, 1.35, 5.0])
+def test_a_head_behind_a_closed_loop_is_asked_for_real_time(real_time_factor: float) -> None:
+    lengths_ns = Random(3)
+    due_ns = shown_until_ns = last_ns = asked_ns = 0
+    while due_ns < 600 * NS_PER_S:
+        length_ns = lengths_ns.randrange(2 * NS_PER_S, 8 * NS_PER_S)
+        if shows(due_ns, shown_until_ns, last_ns):
+            shown_until_ns = max(shown_until_ns, due_ns) + length_ns
+            asked_ns += length_ns
+        assert shown_until_ns - due_ns <= 12 * NS_PER_S  # half a long one ahead, and this one
+        last_ns = length_ns
+        due_ns += round(length_ns * real_time_factor)
+    assert asked_ns / due_ns == pytest.approx(min(1, 1 / real_time_factor), rel=0.1)
