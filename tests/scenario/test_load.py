@@ -36,8 +36,8 @@ def write(tmp_path: Path) -> WriteFile:
 
 def test_the_packaged_scenarios_are_the_ladder_and_its_steps() -> None:
     assert packaged_names() == [
-        "all-together", "llm-decode", "llm-long-prefill", "one-gpu-96gb", "talking-head", "tts-alone",
-        "voices-apart",
+        "all-together", "ditto-online", "faster-qwen3-tts", "llm-decode", "llm-long-prefill", "one-gpu-96gb",
+        "talking-head", "tts-alone", "voices-apart",
     ]  # fmt: skip
     ladder = [stage.name for stage in load("all-together").stages]
     assert ladder == ["tts-alone", "talking-head", "llm-decode", "llm-long-prefill", "all-together"]
