@@ -1,6 +1,11 @@
 """`cotenant list`: what there is to choose from."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cotenant.wire.protocols import ServiceProtocol
+    from cotenant.wire.speech_servers import SpeechServer
 
 
 def command() -> int:
@@ -12,25 +17,31 @@ def command() -> int:
 def overview() -> str:
     """The lists as text."""
     from cotenant.scenario.load import load, packaged_names
-    from cotenant.scenario.schema import PROTOCOLS, SHAPES
+    from cotenant.scenario.schema import SHAPES
     from cotenant.verdict.profiles import PROFILES
+    from cotenant.wire.protocols import FACES, LLMS
     from cotenant.wire.speech_servers import SERVERS
 
     scenarios = {name: load(name).about for name in packaged_names()}
     sections = {
         "scenarios (cotenant run NAME)": scenarios,
         "shapes of the built-in servers": _joined(SHAPES),
-        "protocols": _joined({kind: names for kind, names in PROTOCOLS.items() if kind != "speech"}),
-        "protocols of speech servers, and what they were tried against": {
-            name: f"{server.title}: {'experimental, ' if server.experimental else ''}{server.how_tested}"
-            for name, server in SERVERS.items()
-        },
+        "protocols of speech servers (kind: speech), and how each was tried": _tried(SERVERS),
+        "protocols of talking heads (kind: face), and how each was tried": _tried(FACES),
+        "protocols of LLM servers (kind: completions), and how each was tried": _tried(LLMS),
         "gate profiles": {
             name: "\n".join(f"{limit.metric} {limit.op} {limit.limit:g}" for limit in profile.limits)
             for name, profile in PROFILES.items()
         },
     }
     return "\n\n".join(f"{title}\n{_lines(rows)}" for title, rows in sections.items())
+
+
+def _tried(table: Mapping[str, "ServiceProtocol"] | Mapping[str, "SpeechServer"]) -> dict[str, str]:
+    return {
+        name: f"{row.title}\n{'experimental, ' if row.experimental else ''}{row.tested}: {row.how_tested}"
+        for name, row in table.items()
+    }
 
 
 def _joined(table: Mapping[str, Sequence[str]]) -> dict[str, str]:

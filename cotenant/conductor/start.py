@@ -17,6 +17,7 @@ from cotenant.scenario.schema import Tenant
 from cotenant.tenants import launch, speech_probe
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S, duration_text
+from cotenant.wire.protocols import protocol_fact
 
 _HELLO_LIMIT_S: Final = 30.0
 # By a field that a server refuses, what follows from that.
@@ -59,6 +60,8 @@ async def start_tenants(
         if tenant.kind == "speech" and tenant.engine != "builtin":
             protocol = await _speech_protocol(run, name, started[name].urls[0])
             facts[name] = {**facts.get(name, {}), "speech_protocol": protocol}
+        elif tenant.kind != "speech" and tenant.engine != "builtin":
+            facts[name] = {**facts.get(name, {}), "protocol": protocol_fact(tenant.kind, tenant.protocol)}
     run.note("tenants", facts)
     for note in (*stand_ins.notes(used, facts), *_insecure(used)):
         run.progress.line(note)
@@ -105,6 +108,7 @@ async def start_load(
             [sys.executable, "-m", "cotenant.load.process"],
             env={"COTENANT_CONTROL": str(control.path), "COTENANT_NAME": name},
             log=run.own_logs() / f"load-{name}.log",
+            cpus=run.manifest["cores"]["own"],
         )
         try:
             async with asyncio.timeout(_HELLO_LIMIT_S):

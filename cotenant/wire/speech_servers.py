@@ -11,8 +11,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from cotenant.errors import ServiceError
-
-Tested = Literal["real server", "our server", "captured bytes", "documentation"]
+from cotenant.wire.protocols import Tested
 
 DEFAULT_PROTOCOL: Final = "openai"
 # Where an XTTS server lists its voices.
@@ -67,8 +66,9 @@ SERVERS: Final[Mapping[str, SpeechServer]] = {
         path=_OPENAI_PATH,
         fixed=_RAW,
         rate_hz=24_000,
-        tested="our server",
-        how_tested="the built-in server; espeak-ng and flite behind a server of the tests",
+        tested="real engine behind our server",
+        how_tested="hibari-tts, espeak-ng and flite behind the built-in server, in the tests; what was captured "
+        "from Kokoro-FastAPI and Orpheus-FastAPI is of this kind too",
     ),
     "vllm-omni": SpeechServer(
         title="vLLM-Omni, raw audio",

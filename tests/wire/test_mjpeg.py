@@ -3,6 +3,8 @@
 import pytest
 
 from cotenant.errors import ServiceError
+from cotenant.resources import data_dir
+from cotenant.wire.http1 import Body, End, Event, Head, Http1Client
 from cotenant.wire.mjpeg import MjpegDecoder, Picture
 
 # A thumbnail inside ends like the picture, and a line in it looks like half of a boundary.
@@ -143,3 +145,39 @@ def test_a_long_picture_is_not_kept() -> None:
     assert sum(len(value) for value in vars(decoder).values() if isinstance(value, bytearray)) < 4096
     with pytest.raises(ServiceError, match="64 MiB"):
         decoder.feed(bytes(50 << 20), 20)
+
+
+def captured(name: str, step: int) -> tuple[str, bytes, list[Event]]:
+    """What ffmpeg's server sent, read `step` bytes at a time: its content type, its body, all that came."""
+    client = Http1Client()
+    client.request("GET", "127.0.0.1", "/", {}, b"")
+    data = (data_dir("fixtures") / "wire/faces" / name).read_bytes()
+    events = [event for at in range(0, len(data), step) for event in client.feed(data[at : at + step])]
+    head = next(event for event in events if isinstance(event, Head))
+    return head.headers["content-type"], b"".join(one.data for one in events if isinstance(one, Body)), events
+
+
+@pytest.mark.parametrize("step", [1, 1000, 1 << 20])
+def test_bytes_captured_from_ffmpeg(step: int) -> None:
+    content_type, body, events = captured("ffmpeg-5.1.9.http", step)
+    assert isinstance(events[-1], End)
+    # It opens one part more than it has pictures, and closes none.
+    assert body.startswith(b"--ffmpeg\r\nContent-type: image/jpeg\r\nContent-length: 1962\r\n\r\n")
+    assert body.endswith(b"\xff\xd9\r\n--ffmpeg\r\n")
+    found, ended = decode(body, content_type, step)
+    assert not ended
+    assert len(found) == body.count(b"--ffmpeg\r\n") - 1 == 8
+    assert [picture.header.index for picture in found] == list(range(8))
+    assert [picture.header.media_time_ns for picture in found] == [n * 40_000_000 for n in range(8)]
+    sizes = [
+        int(part.split(b"Content-length: ")[1].split(b"\r\n")[0])
+        for part in body.split(b"--ffmpeg\r\n")[1:-1]
+    ]
+    assert [picture.header.payload_bytes for picture in found] == sizes
+
+
+def test_ffmpeg_that_was_not_told_what_to_call_its_pictures() -> None:
+    content_type, body, _ = captured("ffmpeg-5.1.9-untold.http", 1000)
+    assert body.startswith(b"--ffmpeg\r\n")
+    with pytest.raises(ServiceError, match="application/octet-stream, not multipart/x-mixed-replace"):
+        MjpegDecoder(content_type, fps=25)

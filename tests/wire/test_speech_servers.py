@@ -12,9 +12,10 @@ from cotenant.resources import data_dir
 from cotenant.scenario.schema import PROTOCOLS
 from cotenant.wire.addresses import at_root, over_http, service_url
 from cotenant.wire.http1 import Head
+from cotenant.wire.protocols import Tested
 from cotenant.wire.speech import Audio, Finished
 from cotenant.wire.speech_probe import describe, read_answer, recognise
-from cotenant.wire.speech_servers import SERVERS, Tested, call, speaker_fields
+from cotenant.wire.speech_servers import SERVERS, call, speaker_fields
 from cotenant.wire.speech_socket import SpeechSocketDecoder, session_messages, text_pieces
 from tests.wire.make_quirks import QUIRKS, wav
 

@@ -1,0 +1,80 @@
+"""The protocols of talking heads and of LLM servers: one row each, what it is and how it was tried.
+
+Those of speech servers are in `speech_servers`, with what each is sent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+# `real server`: it runs in the tests. `captured bytes`: what one sent. `documentation`: written after its
+# documentation or source, and never tried.
+Tested = Literal["real server", "real engine behind our server", "captured bytes", "documentation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceProtocol:
+    """`protocol:` of a face or completions tenant."""
+
+    title: str
+    tested: Tested
+    how_tested: str
+
+    @property
+    def experimental(self) -> bool:
+        """Never met its real server, nor bytes of it."""
+        return self.tested == "documentation"
+
+
+FACES: Final[Mapping[str, ServiceProtocol]] = {
+    "cotenant": ServiceProtocol(
+        title="cotenant's own WebSocket: binary audio in, numbered JPEGs out",
+        tested="real server",
+        how_tested="the built-in head, and generators behind it (serve face --from), in the tests",
+    ),
+    "websocket": ServiceProtocol(
+        title="another head's WebSocket, read through `frames`",
+        tested="documentation",
+        how_tested="a server of the tests that draws pictures; no head that somebody else wrote",
+    ),
+    "mjpeg": ServiceProtocol(
+        title="MJPEG over HTTP (multipart/x-mixed-replace)",
+        tested="real server",
+        how_tested="ffmpeg 5.1.9 as a stream that is only watched, in the tests; audio as the body of a POST "
+        "met a server of the tests alone",
+    ),
+}
+
+_VLLM: Final = "vLLM 0.32.0 on a CPU, in the tests"
+
+LLMS: Final[Mapping[str, ServiceProtocol]] = {
+    "openai": ServiceProtocol(
+        title="whichever of the two the server takes, found out before anything is measured",
+        tested="real server",
+        how_tested=f"{_VLLM}; refusals of other servers after their documentation",
+    ),
+    "completions": ServiceProtocol(
+        title="OpenAI /v1/completions, token ids or text",
+        tested="real server",
+        how_tested=f"{_VLLM}, and bytes of it",
+    ),
+    "chat": ServiceProtocol(
+        title="OpenAI /v1/chat/completions",
+        tested="captured bytes",
+        how_tested="bytes of vLLM 0.32.0; the built-in LLM",
+    ),
+}
+
+_BY_KIND: Final = {"face": FACES, "completions": LLMS}
+
+
+def protocol_fact(kind: str, name: str) -> dict[str, Any]:
+    """What a run's manifest says of the protocol of a face or completions tenant."""
+    row = _BY_KIND[kind][name]
+    return {
+        "name": name,
+        "title": row.title,
+        "tested": row.tested,
+        "how_tested": row.how_tested,
+        "experimental": row.experimental,
+    }

@@ -1,0 +1,33 @@
+"""The tables of heads' and LLM servers' protocols: every name of a scenario, and how it was tried."""
+
+from typing import get_args
+
+import pytest
+
+from cotenant.scenario.schema import PROTOCOLS
+from cotenant.wire.protocols import FACES, LLMS, Tested, protocol_fact
+from cotenant.wire.speech_servers import SERVERS
+
+TABLES = {"face": FACES, "completions": LLMS}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_scenario_knows_every_row_and_no_other(kind: str) -> None:
+    assert PROTOCOLS[kind] == tuple(TABLES[kind])
+
+
+def test_what_met_neither_its_server_nor_bytes_of_it_is_experimental() -> None:
+    rows = [*FACES.values(), *LLMS.values(), *SERVERS.values()]
+    assert {row.tested for row in rows} == set(get_args(Tested))
+    for row in rows:
+        assert row.how_tested
+        assert row.experimental == (row.tested == "documentation")
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, rows in TABLES.items() for name in rows])
+def test_what_a_run_records_of_one(kind: str, name: str) -> None:
+    row = TABLES[kind][name]
+    assert protocol_fact(kind, name) == {
+        "name": name, "title": row.title, "tested": row.tested, "how_tested": row.how_tested,
+        "experimental": row.experimental,
+    }  # fmt: skip
