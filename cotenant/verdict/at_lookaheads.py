@@ -142,7 +142,9 @@ def _replayed(facts: Facts, recording: Recording, lookahead_ns: int) -> Facts:
     kind = np.array([kinds.get(load, "") for load in facts.streams.load], dtype=np.object_)
     faces = facts.faces
     if faces.clips:
-        faces = read_faces(recording, facts.streams, facts.measured, kind, voices, player, facts.plan)
+        faces = read_faces(
+            recording, facts.streams, facts.measured, facts.under_way, kind, voices, player, facts.plan
+        )
     return replace(facts, player=player, voices=voices, faces=faces)
 
 

@@ -16,13 +16,17 @@ from cotenant.verdict import columns
 from cotenant.verdict.blocks import block_of
 from cotenant.verdict.columns import Bools, Ints
 from cotenant.verdict.faces import Faces
+from cotenant.verdict.faces_within import seen_within
+from cotenant.verdict.paths import FACE_METRICS
 from cotenant.verdict.plan import Window
 from cotenant.verdict.sample import (
     UNSEEN_SHARE,
+    Doubted,
     Part,
     Quantiles,
     Ratio,
     milliseconds,
+    put,
     put_exact,
     put_quantiles,
     put_ratio,
@@ -30,6 +34,11 @@ from cotenant.verdict.sample import (
 from cotenant.verdict.stats import Rare
 
 NO_STREAM: Final = "no face was due in this stage's measure window"
+EARLIER: Final = "no face was due in the measure window, and those that were under way had begun before it"
+NOTHING_DUE: Final = (
+    "no face was due while it was measured: what was seen of those under way can fail, but is too little to "
+    "pass; measure longer (--set timing.measure=...)"
+)
 NO_FRAME: Final = "no frame arrived"
 NO_PICTURE: Final = "no picture was ever shown"
 _MINUTE_NS: Final = 60 * NS_PER_S
@@ -45,12 +54,18 @@ def face_part(faces: Faces, stage: str, windows: tuple[Window, ...], block_ns: i
         return block_of(times, windows, block_ns)
 
     clips = faces.clips.get(stage) or _no_clips()
-    size, failed, due = len(clips.frames), 0, clips.pair_start_ns
+    size, failed, due, known = len(clips.frames), 0, clips.pair_start_ns, clips.began
     put_exact(part, "streams", size, 1, NO_STREAM)
     if size:
-        streams = faces.streams[stage]
-        due, errors = streams.due, streams.error_kind[streams.end != "eos"]
+        streams, told = faces.streams[stage], faces.windows[stage]
+        under_way = told.under_way
+        # What we stopped did not fail; what began before the window it is judged in is not known of that.
+        bad = np.where(under_way, np.isin(streams.end, ("error", "truncated")), streams.end != "eos")
+        known = ~(under_way & clips.began & (clips.pair_start_ns < told.since_ns))
+        clips = seen_within(clips, told)
+        due, errors = np.maximum(streams.due, told.since_ns), streams.error_kind[bad]
         failed = len(errors)
+        _put_under_way(part, under_way)
         kinds, counts = np.unique([kind or "unknown" for kind in errors], return_counts=True)
         part.entry["errors"] = {str(kind): int(count) for kind, count in zip(kinds, counts, strict=True)}
     put_exact(part, "failed", failed, size, NO_STREAM)
@@ -58,8 +73,8 @@ def face_part(faces: Faces, stage: str, windows: tuple[Window, ...], block_ns: i
     _holes(part, clips, blocks)
     first = clips.first_frame_ns.astype(np.float64)
     first[clips.first_frame_ns >= PLUS_INF_NS] = np.inf
-    started = Quantiles(values=milliseconds(first), blocks=blocks(due))
-    put_quantiles(part, "first_frame_ms", started, ("p50", "p95"), NO_STREAM, count=True)
+    started = Quantiles(values=milliseconds(first)[known], blocks=blocks(due)[known])
+    put_quantiles(part, "first_frame_ms", started, ("p50", "p95"), EARLIER if size else NO_STREAM, count=True)
     frames = clips.frames.astype(np.float64)
     for name, missed in (("dropped_share", clips.dropped), ("late_share", clips.late)):
         share = Ratio(
@@ -72,6 +87,15 @@ def face_part(faces: Faces, stage: str, windows: tuple[Window, ...], block_ns: i
     _latencies(part, clips, blocks(due))
     _skew(part, clips, blocks)
     return part
+
+
+def _put_under_way(part: Part, under_way: Bools) -> None:
+    """How many are under way, where there are any. Nothing passes by them alone: all they tell is bad."""
+    if not under_way.any():
+        return
+    put(part, "under_way", int(np.count_nonzero(under_way)), "")
+    if under_way.all():
+        part.doubts |= {path: Doubted(reason=NOTHING_DUE) for path in FACE_METRICS}
 
 
 def _rates(part: Part, clips: FaceFleet, blocks: Callable[[Ints], Ints]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from cotenant.playback.arrivals import NULL_NS
 from cotenant.playback.blocks import Arrivals
+from cotenant.playback.face import period_of
 from cotenant.playback.face_fleet import Clips, FaceFleet, judge_faces
 from cotenant.playback.fleet import play_fleet
 from cotenant.playback.options import PlayerOptions
@@ -16,7 +17,9 @@ from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Ints, Streams, Texts
 from cotenant.verdict.compare import pairs
+from cotenant.verdict.faces_within import FaceWindows
 from cotenant.verdict.plan import Plan
+from cotenant.verdict.under_way import UnderWay
 from cotenant.verdict.voices import Voices
 
 # A picture from further outside its clip than this is taken to be from there: the hole that it leaves is as
@@ -26,10 +29,11 @@ STRAY_NS: Final = 60 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faces:
-    """The clips of each stage, in the order of `streams`, as seen."""
+    """The clips of each stage, in the order of `streams`, as seen; `windows`: of which a part is judged."""
 
     clips: Mapping[str, FaceFleet]
     streams: Mapping[str, Streams]
+    windows: Mapping[str, FaceWindows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,7 @@ def read_faces(
     recording: Recording,
     streams: Streams,
     measured: Mapping[str, Ints],
+    under_way: Mapping[str, UnderWay],
     kind: Texts,
     voices: Voices,
     options: PlayerOptions,
@@ -55,7 +60,7 @@ def read_faces(
     due."""
     chosen = {name: rows[kind[rows] == "faces"] for name, rows in measured.items()}
     own = {name: streams.take(rows) for name, rows in chosen.items() if len(rows)}
-    seen = {}
+    seen, windows = {}, {}
     for stage, mine in own.items():
         frames = _frames(recording, mine)
         if stage.startswith(SOLO_PREFIX):
@@ -78,7 +83,18 @@ def read_faces(
             face_buffer_ns=np.array([plan.loads[load].face_buffer_ns for load in mine.load], dtype=np.int64),
         )
         seen[stage] = judge_faces(clips, arrivals, played, options)
-    return Faces(clips=seen, streams=own)
+        windows[stage] = _windows(chosen[stage], under_way.get(stage), clips.fps)
+    return Faces(clips=seen, streams=own, windows=windows)
+
+
+def _windows(rows: Ints, under_way: UnderWay | None, fps: Ints) -> FaceWindows:
+    """`rows` of the clips among the streams, ascending."""
+    since, until = np.full((2, len(rows)), NULL)
+    if under_way is not None:
+        mine = np.isin(under_way.rows, rows)
+        place = np.searchsorted(rows, under_way.rows[mine])
+        since[place], until[place] = under_way.since_ns[mine], under_way.until_ns[mine]
+    return FaceWindows(since_ns=since, until_ns=until, period_ns=period_of(fps))
 
 
 def _frames(recording: Recording, streams: Streams) -> _Frames:
@@ -119,7 +135,18 @@ def _voice_rows(stage: str, faces: Streams, voices: Voices, plan: Plan) -> Ints:
     follows = np.array([plan.loads[load].follows for load in faces.load], dtype=np.object_)
     left, right = pairs(replace(faces, load=follows), voices.streams.take(there), by_round=True)
     found[left] = there[right]
+    # What is under way has no number yet, but they were asked for at the same instant.
+    begun = there[voices.under_way[there]]
+    of = voices.streams.take(begun)
+    rows = dict(zip(_asked(of, of.load), begun.tolist(), strict=True))
+    for face in np.flatnonzero(found < 0).tolist() if rows else ():
+        found[face] = rows.get(_asked(faces.take(np.array([face])), follows[[face]])[0], -1)
     return found
+
+
+def _asked(streams: Streams, load: Texts) -> list[tuple[str, int, int]]:
+    """Of which load, by whom, when."""
+    return [*zip(load.tolist(), streams.listener.tolist(), streams.due.tolist(), strict=True)]
 
 
 def _even_voices(streams: Streams, frames: _Frames, plan: Plan) -> Arrivals:

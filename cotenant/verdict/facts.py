@@ -74,7 +74,7 @@ def read_facts(recording: Recording, plan: Plan, options: PlayerOptions, tail: f
         under_way=under_way,
         voices=voices,
         voice_rows={name: np.searchsorted(chosen, rows).astype(np.int64) for name, rows in voiced.items()},
-        faces=read_faces(recording, streams, measured, kind, voices, options, plan),
+        faces=read_faces(recording, streams, measured, under_way, kind, voices, options, plan),
         tokens=read_tokens(recording, streams.take(kind == "completions")),
         timing=read_timing(recording, streams),
         player=options,
