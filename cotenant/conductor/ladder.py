@@ -41,7 +41,9 @@ async def climb(run: Run) -> None:
         await control.start()
         try:
             async with await Reaper.start(
-                lambda name, how: state.ended(run, name, str(how)), socket=control.path
+                lambda name, how: state.ended(run, name, str(how)),
+                socket=control.path,
+                cpus=run.manifest["cores"]["tenants"],
             ) as reaper:
                 try:
                     await _go(run, state, control, reaper)

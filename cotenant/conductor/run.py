@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotenant import __version__
-from cotenant.conductor import preflight, sharing
+from cotenant.conductor import cores, preflight, sharing
 from cotenant.conductor.context import Run
 from cotenant.conductor.ladder import LadderStopped, climb
 from cotenant.conductor.plan import looks_ns, windows
@@ -170,6 +170,7 @@ def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict
         "anchor": {"mono_ns": mono_ns, "wall_ns": wall_ns},
         "device": {"kind": device.kind, "name": device.name, "cpu_count": device.cpu_count},
         "sharing": sharing.facts(scenario, device),
+        "cores": cores.facts(scenario, os.sched_getaffinity(0)),
         "versions": {"cotenant": __version__, "python": platform.python_version(), **_package_versions()},
         "host": {"system": platform.system(), "kernel": platform.release(), "machine": platform.machine()},
         "stages": [{"name": window.stage, "round": window.round} for window in windows(scenario)],

@@ -34,6 +34,7 @@ async def start_observers(
             [sys.executable, "-m", module, "--run-dir", str(run.run_dir), *flags],
             env=shared_env if name == CANARY else {},
             log=run.own_logs() / f"observer-{name}.log",
+            cpus=run.manifest["cores"]["own"],
         )
 
 

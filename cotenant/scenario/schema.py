@@ -222,6 +222,8 @@ class Scenario(_Model):
     about: StrictStr = ""
     device: Device = "auto"
     sharing: Literal["time-slice", "mps"] = "time-slice"
+    # own: the load processes and observers have cores of their own, where there are enough.
+    cores: Literal["own", "shared"] = "own"
     seed: Seed = 7
     lookahead_ns: DurationNs = Field(400_000_000, alias="lookahead")
     player: Player = Field(default_factory=lambda: Player.model_validate({}))

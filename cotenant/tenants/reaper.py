@@ -1,11 +1,11 @@
 """The reaper: a small process that starts every child of a run and lets none outlive the conductor.
 
 Run as `python -m cotenant.tenants.reaper [SOCKET]`. One JSON object a line: on stdin
-`{"do": "start", "id", "argv", "log", "env"?, "nice"?, "cwd"?}` and `{"do": "signal", "id", "sig"}` (to the
-child's group); on stdout `{"event": "started", "id", "pid"}`, `{"event": "failed", "id", "error"}` and
-`{"event": "exited", "id", "code", "signal"}` (one of the two is null). When stdin ends, however its writer
-died, all groups get TERM, what is left KILL, every descendant included, SOCKET and its folder go, and the
-reaper ends: within 3 s in all.
+`{"do": "start", "id", "argv", "log", "env"?, "nice"?, "cpus"?, "cwd"?}` and `{"do": "signal", "id", "sig"}`
+(to the child's group); on stdout `{"event": "started", "id", "pid"}`, `{"event": "failed", "id", "error"}`
+and `{"event": "exited", "id", "code", "signal"}` (one of the two is null). When stdin ends, however its
+writer died, all groups get TERM, what is left KILL, every descendant included, SOCKET and its folder go, and
+the reaper ends: within 3 s in all.
 
 Each child leads a process group in the conductor's session: niceness does not act across sessions
 (autogroups), so there is no setsid. As a child subreaper the reaper inherits orphans, whatever their group or
@@ -106,6 +106,8 @@ def _start(command: dict[str, Any]) -> int:
             os._exit(1)
         if command.get("nice"):
             os.nice(command["nice"])
+        if command.get("cpus"):
+            os.sched_setaffinity(0, command["cpus"])
 
     log = Path(command["log"])
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -48,8 +48,10 @@ class Reaper:
         reader: asyncio.StreamReader,
         transport: asyncio.ReadTransport,
         on_exit: Callable[[str, Exit], None] | None,
+        cpus: Sequence[int] | None,
     ) -> None:
         self._process = process
+        self._cpus = cpus
         self._transport = transport
         self._on_exit = on_exit
         self._spawning: dict[str, asyncio.Future[int]] = {}
@@ -59,16 +61,20 @@ class Reaper:
 
     @classmethod
     async def start(
-        cls, on_exit: Callable[[str, Exit], None] | None = None, *, socket: Path | None = None
+        cls,
+        on_exit: Callable[[str, Exit], None] | None = None,
+        *,
+        socket: Path | None = None,
+        cpus: Sequence[int] | None = None,
     ) -> Self:
         """Start the reaper process itself. When all is over it removes `socket` and the folder that holds it
-        alone, also where this process was killed."""
+        alone, also where this process was killed. `cpus`: the cores of children that are given no others."""
         process = _start_process(socket)
         assert process.stdout is not None
         reader = asyncio.StreamReader(limit=_LINE_LIMIT_BYTES)
         protocol = asyncio.StreamReaderProtocol(reader)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, process.stdout)
-        return cls(process, reader, transport, on_exit)
+        return cls(process, reader, transport, on_exit, cpus)
 
     @property
     def pid(self) -> int:
@@ -83,6 +89,7 @@ class Reaper:
         log: Path,
         env: Mapping[str, str] | None = None,
         nice: int = 0,
+        cpus: Sequence[int] | None = None,
         cwd: Path | None = None,
     ) -> int:
         """Start a child; its pid. `env` is added to this process's environment.
@@ -99,7 +106,8 @@ class Reaper:
         self._exits[identifier] = loop.create_future()
         self._tell(
             do="start", id=identifier, argv=list(argv), env={**os.environ, **(env or {})},
-            log=_absolute(log), nice=nice, cwd=None if cwd is None else str(cwd),
+            log=_absolute(log), nice=nice, cpus=cpus or self._cpus,
+            cwd=None if cwd is None else str(cwd),
         )  # fmt: skip
         try:
             self._pids[identifier] = await started
