@@ -50,7 +50,7 @@ class StreamSDK:
         greys = audio_chunk[3 * 640 : 8 * 640].reshape(5, 640).mean(axis=1) * 32768
         while not self.stop_event.is_set():
             try:
-                self.audio2motion_queue.put([round(float(grey)) for grey in greys], timeout=0.1)
+                self.audio2motion_queue.put([round(float(grey)) for grey in greys.clip(0, 255)], timeout=0.1)
                 break
             except queue.Full:
                 continue
@@ -74,7 +74,7 @@ class StreamSDK:
                 if greys is None:
                     self.writer_queue.put(None)
                     return
-        except RuntimeError as error:
+        except Exception as error:  # noqa: BLE001 - as the real one
             self.worker_exception = error
             self.stop_event.set()
 
