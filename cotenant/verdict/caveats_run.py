@@ -65,6 +65,7 @@ def _tenants(recording: Recording) -> Iterator[Caveat]:
         if not isinstance(told, dict):
             continue
         yield from _protocol(name, told.get("speech_protocol"))
+        yield from _protocol(name, told.get("protocol"))
         yield from _request(name, told.get("request"))
         if told.get("weights") == "dummy":
             yield caveat(
@@ -129,15 +130,16 @@ def _stand_in(name: str, told: Mapping[str, Any], work: str) -> Iterator[Caveat]
 
 
 def _protocol(name: str, told: Any) -> Iterator[Caveat]:
-    """A speech protocol that never met its server, and a server that does not stream."""
+    """A protocol that never met its server, and a voice's server that does not stream."""
     if not isinstance(told, dict):
         return
     if told.get("experimental"):
         yield caveat(
             "experimental-protocol",
             f"{name} is spoken to as {told.get('title')} ({told.get('name')}), which was never tried against "
-            f"that server: {told.get('how_tested')}",
-            "listen to some of what was recorded (cotenant listen), and see that its length is right",
+            f"a real server or bytes of one: {told.get('how_tested')}",
+            "see that counts and lengths are right (cotenant report); listen to what a voice said (cotenant "
+            "listen)",
         )
     if told.get("whole"):
         yield caveat(

@@ -67,8 +67,8 @@ SERVERS: Final[Mapping[str, SpeechServer]] = {
         fixed=_RAW,
         rate_hz=24_000,
         tested="real engine behind our server",
-        how_tested="hibari-tts, espeak-ng and flite behind the built-in server, in the tests; what was captured "
-        "from Kokoro-FastAPI and Orpheus-FastAPI is of this kind too",
+        how_tested="hibari-tts, espeak-ng and flite behind the built-in server, in the tests; what was "
+        "captured from Kokoro-FastAPI and Orpheus-FastAPI is of this kind too",
     ),
     "vllm-omni": SpeechServer(
         title="vLLM-Omni, raw audio",

@@ -106,7 +106,10 @@ def test_a_run_over_tls_with_keys(tmp_path: Path, certificate: Path, monkeypatch
         "protocol": "chat", "prompt": "text", "usage": "running", "limit": "max_tokens",
         "without": ["ignore_eos"],
     }  # fmt: skip
-    assert {"insecure", "no-ignore-eos"} <= {caveat["kind"] for caveat in ended.summary["caveats"]}
+    caveats = {caveat["kind"]: caveat["text"] for caveat in ended.summary["caveats"]}
+    assert {"insecure", "no-ignore-eos", "experimental-protocol"} <= set(caveats)
+    assert caveats["experimental-protocol"].startswith("head is spoken to as another head's WebSocket")
+    assert ended.manifest["tenants"]["llm"]["protocol"]["experimental"] is False
     assert "INSECURE" in ended.err
     # No file and no line has a key.
     files = [path for path in ended.run_dir.rglob("*") if path.is_file()]

@@ -237,3 +237,16 @@ def test_a_protocol_that_never_met_its_server_and_one_that_does_not_stream() -> 
     assert _kinds(summary) == ["experimental-protocol", "whole-answers"]
     assert "vLLM-Omni (vllm-omni)" in summary["caveats"][0]["text"]
     assert "after its source" in summary["caveats"][0]["text"]
+
+
+def test_a_heads_protocol_that_never_met_its_server() -> None:
+    told = {"name": "websocket", "title": "another head", "how_tested": "drawn pictures"}
+    tenants = {
+        "head": {"protocol": {**told, "experimental": True}},
+        "llm": {"protocol": {**told, "experimental": False}},
+        "odd": {"protocol": "websocket"},
+    }
+    (found,) = _summary(good_run(), tenants=tenants)["caveats"]
+    assert found["kind"] == "experimental-protocol"
+    assert found["text"].startswith("head is spoken to as another head (websocket)")
+    assert "drawn pictures" in found["text"]

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from cotenant.scenario.schema import PROTOCOLS
-from cotenant.wire.protocols import FACES, LLMS, Tested, protocol_fact
-from cotenant.wire.speech_servers import SERVERS
+from cotenant.wire.protocols import FACES, LLMS, ServiceProtocol, Tested, protocol_fact
+from cotenant.wire.speech_servers import SERVERS, SpeechServer
 
 TABLES = {"face": FACES, "completions": LLMS}
 
@@ -17,7 +17,7 @@ def test_the_scenario_knows_every_row_and_no_other(kind: str) -> None:
 
 
 def test_what_met_neither_its_server_nor_bytes_of_it_is_experimental() -> None:
-    rows = [*FACES.values(), *LLMS.values(), *SERVERS.values()]
+    rows: list[ServiceProtocol | SpeechServer] = [*FACES.values(), *LLMS.values(), *SERVERS.values()]
     assert {row.tested for row in rows} == set(get_args(Tested))
     for row in rows:
         assert row.how_tested
