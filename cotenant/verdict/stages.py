@@ -1,13 +1,13 @@
 """One stage's entry of the summary: its parts, its comparison with the reference, its validity."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from cotenant.units import ms_from_ns
-from cotenant.verdict.caveats import Caveat, caveat, engine_caveats, measuring_caveats
+from cotenant.verdict.caveats import Caveat, engine_caveats, measuring_caveats
 from cotenant.verdict.caveats_gpu import Watched, baselines_drifted, machine_findings
 from cotenant.verdict.columns import NULL
 from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
@@ -21,6 +21,8 @@ from cotenant.verdict.plan import StagePlan
 from cotenant.verdict.sample import Doubted, Part, number_of, put
 from cotenant.verdict.speech import speech_part
 from cotenant.verdict.timing import TimingError
+from cotenant.verdict.under_way import under_way_caveat
+from cotenant.verdict.unsettled import silence_caveat, silent_listeners
 from cotenant.verdict.validity import caveats, invalid_because
 
 NO_BASELINE: Final = "the scenario has no baseline"
@@ -75,16 +77,25 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
     part.add("host_canary_ms", canary_part(facts.recording, windows, plan, host=True))
     errors = timing_errors(facts, stage)
     _put_timing(part, errors)
+    silent = silent_listeners(facts, stage)
     return StageFacts(
         plan=stage,
         part=part,
         paired=match,
-        invalid=invalid_because(plan, stage, errors, part.entry.get("llm", {}), _judgeable(facts, stage)),
+        invalid=invalid_because(
+            plan,
+            stage,
+            errors,
+            part.entry.get("llm", {}),
+            _judgeable(facts, stage),
+            silent=bool(silent),
+        ),
         caveats=[
             *caveats(facts.recording, plan, stage, errors, facts.voices.reordered),
             *measuring_caveats(facts.recording, plan, errors, windows),
             *engine_caveats(facts.recording, plan, stage, windows),
-            *_under_way(match),
+            *([] if match is None else under_way_caveat(match.own.under_way)),
+            *silence_caveat(facts, silent),
         ],
         doubt=_doubt(facts, errors),
     )
@@ -188,21 +199,6 @@ def _judgeable(facts: Facts, stage: StagePlan) -> int:
     """How many voices tell something of the stage: what fell due in it, and of what was under way the bad."""
     rows = facts.voice_rows[stage.name]
     return int(np.count_nonzero(~facts.voices.under_way[rows] | ~facts.voices.played.clean[rows]))
-
-
-def _under_way(match: Paired | None) -> Iterator[Caveat]:
-    """Says that utterances were judged that did not fall due in the window."""
-    count = 0 if match is None else int(np.count_nonzero(match.own.under_way))
-    if match is not None and count:
-        size = len(match.own.rows)
-        yield caveat(
-            "under-way",
-            f"{count} of {size} utterances took the whole measure window (none fell due for their listeners "
-            "in it): they are judged by what was heard in it",
-            "measure longer (--set timing.measure=...)",
-            under_way=count,
-            streams=size,
-        )
 
 
 def _doubt_faces(part: Part, facts: Facts, stage: StagePlan) -> None:

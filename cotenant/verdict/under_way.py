@@ -32,6 +32,7 @@ from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
 from cotenant.scenario.schema import Voices as VoicesLoad
 from cotenant.units import NS_PER_S
+from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.columns import NULL, Bools, Ints, Streams, Texts
 from cotenant.verdict.plan import Plan, StagePlan, Window, within
 from cotenant.verdict.voices import play_voices
@@ -91,6 +92,20 @@ def find_under_way(
                 mine.append(_lasting(plan, streams, one, done, np.ones(len(done), dtype=np.bool_)))
     joined = {name: _joined(parts) for name, parts in found.items()}
     return {name: part for name, part in joined.items() if len(part.rows)}
+
+
+def under_way_caveat(under_way: Bools) -> Iterator[Caveat]:
+    """Says of how many of a stage's utterances only a part is judged."""
+    count, size = int(np.count_nonzero(under_way)), len(under_way)
+    if count:
+        yield caveat(
+            "under-way",
+            f"{count} of {size} utterances took the whole measure window (none fell due for their listeners "
+            "in it): they are judged by what was heard in it",
+            "measure longer (--set timing.measure=...)",
+            under_way=count,
+            streams=size,
+        )
 
 
 def _candidates(

@@ -19,11 +19,18 @@ _FOLLOWING = ("drain", "idle")
 
 
 def invalid_because(
-    plan: Plan, stage: StagePlan, errors: Mapping[str, TimingError], llm: Mapping[str, Any], voices: int
+    plan: Plan,
+    stage: StagePlan,
+    errors: Mapping[str, TimingError],
+    llm: Mapping[str, Any],
+    voices: int,
+    *,
+    silent: bool,
 ) -> list[str]:
     """Why the figures of a stage are not those of what was planned; empty where they are.
 
-    `voices`: how many were measured; a baseline without any is no baseline.
+    `voices`: how many were measured; a baseline without any is no baseline. `silent`: all that did not settle
+    are listeners who heard nothing good in the window either.
     """
     found = []
     if stage.baseline and not voices:
@@ -41,7 +48,7 @@ def invalid_because(
             found.append(f"{load}: the load was not delivered ({_delivery(plan, load, share)})")
     timing = plan.scenario.timing
     for kind, name, inside in _faults_of(plan, stage):
-        if kind == "settle" and name == stage.name:
+        if kind == "settle" and name == stage.name and not silent:
             limit = duration_text(timing.settle_limit_ns)
             found.append(f"not every load had its first output within the settle limit of {limit}")
         elif kind == "follow" and name == stage.name:
