@@ -8,21 +8,10 @@ import pytest
 
 import cotenant
 from cotenant.errors import ExitCode, UserError
-from cotenant.run_dir import manifest
-from cotenant.run_dir.writer import RunWriter
-from tests.verdict.recordings import Builder, good_run
+from tests.by_hand import write_run
+from tests.verdict.recordings import good_run
 
 pytest_plugins = ["pytester"]
-
-
-def write_run(builder: Builder, path: Path) -> Path:
-    manifest.write(path, dict(builder.build().manifest))
-    writer = RunWriter(path, "listeners")
-    for table, rows in builder.rows.items():
-        for row in rows:
-            writer.append(table, **row)
-    writer.close()
-    return path
 
 
 @pytest.fixture

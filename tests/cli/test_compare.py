@@ -6,17 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.app import make_app
-from tests.api.test_open_run import write_run
+from tests.by_hand import cotenant, write_run
 from tests.verdict.recordings import good_run
 
 Capture = pytest.CaptureFixture[str]
-
-
-def cotenant(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as ended:
-        make_app()([*map(str, arguments)], prog_name="cotenant")
-    return int(ended.value.code or 0)
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.app import make_app
 from cotenant.errors import ExitCode
 from cotenant.run_dir import manifest
 from cotenant.run_dir.summary_file import write_summary
-from cotenant.run_dir.writer import RunWriter
 from cotenant.verdict.summary import to_json
+from tests.by_hand import contents, cotenant, write_run
 from tests.verdict.recordings import good_run
 
 
@@ -19,28 +18,11 @@ def run_dir(tmp_path: Path) -> Path:
     """Two stages; in the crowd every second utterance has one chunk 1300 ms late."""
     builder = good_run(late_ms=1300.0, share=0.5, faces=False)
     builder.scenario["stages"][1:] = [{"name": "crowd", "load": ["voices", "decode"]}]
-    path = tmp_path / "run"
-    manifest.write(path, dict(builder.build().manifest))
-    writer = RunWriter(path, "listeners")
-    for table, rows in builder.rows.items():
-        for row in rows:
-            writer.append(table, **row)
-    writer.close()
-    return path
+    return write_run(builder, tmp_path / "run")
 
 
 def gate(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as ended:
-        make_app()(["gate", *map(str, arguments)], prog_name="cotenant")
-    return int(ended.value.code or 0)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return cotenant("gate", *arguments)
 
 
 def test_another_lookahead_gives_another_verdict_and_the_run_stays(

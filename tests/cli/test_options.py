@@ -8,16 +8,10 @@ import pytest
 
 from cotenant.cli import run as run_command
 from cotenant.cli import serve
-from cotenant.cli.app import make_app
 from cotenant.cli.run import RunOptions
 from cotenant.scenario.load import load
 from cotenant.verdict.options import JudgeOptions, scenario_overrides
-
-
-def ran(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as ended:
-        make_app()(arguments, prog_name="cotenant")
-    return int(ended.value.code or 0)
+from tests.by_hand import cotenant
 
 
 @pytest.fixture
@@ -33,7 +27,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
 
 
 def test_run_without_flags_leaves_everything_to_the_scenario(seen: list[RunOptions]) -> None:
-    assert ran(["run", "all-together"]) == 3
+    assert cotenant("run", "all-together") == 3
     assert seen == [
         RunOptions(
             scenario="all-together",
@@ -61,7 +55,7 @@ def test_every_flag_of_run_arrives(seen: list[RunOptions], tmp_path: Path) -> No
         "point",
     ]
     arguments += ["--inconclusive", "fail", "--set", "seed=1", "--set", "gate=[face]", "--quick", "--json"]
-    assert ran([*arguments, "--out", str(tmp_path)]) == 3
+    assert cotenant(*arguments, "--out", str(tmp_path)) == 3
     judge = JudgeOptions(
         lookahead_ns=400_000_000,
         start="delay",
@@ -116,7 +110,7 @@ def test_serve_becomes_the_server(
         return 0
 
     monkeypatch.setattr(serve, "replace_process", remember)
-    assert ran(["serve", *arguments]) == 0
+    assert cotenant("serve", *arguments) == 0
     assert seen == [[sys.executable, "-m", "cotenant.tenants.builtin.server", *expected]]
 
 
@@ -133,5 +127,5 @@ def test_serve_refuses_flags_that_do_not_go_together(
     arguments: list[str], part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(serve, "replace_process", lambda line: pytest.fail("started"))
-    assert ran(["serve", *arguments]) == 2
+    assert cotenant("serve", *arguments) == 2
     assert part in " ".join(capsys.readouterr().err.split())

@@ -8,19 +8,16 @@ import tempfile
 import webbrowser
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from cotenant.cli import page_file
-from cotenant.cli.app import make_app
 from cotenant.cli.page_file import PAGE_NAME, read_template, write_page_of_run
-from cotenant.run_dir import manifest
 from cotenant.run_dir.reader import read
-from cotenant.run_dir.writer import RunWriter
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.summary import judge
+from tests.by_hand import contents, cotenant, write_run
 from tests.report.pages import unpacked
-from tests.verdict.recordings import Builder, good_run
+from tests.verdict.recordings import good_run
 
 
 @pytest.fixture(autouse=True)
@@ -29,40 +26,14 @@ def few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cotenant.report.page.data.what_if", lambda *_: None)
 
 
-def write_run(path: Path, builder: Builder, *, audio: bool = False) -> Path:
-    manifest.write(path, dict(builder.build().manifest))
-    writer = RunWriter(path, "listeners")
-    for table, rows in builder.rows.items():
-        for row in rows:
-            kept = dict(row)
-            if table == "streams" and kept["kind"] == "voices":
-                kept |= {"rate_hz": 24000, "sample_format": "s16"}
-            if table == "chunks" and audio:
-                samples = np.full(row["bytes"] // 2, 1000, dtype="<i2")
-                kept["audio_offset"] = writer.append_audio(samples.tobytes())
-            writer.append(table, **kept)
-    writer.close()
-    return path
-
-
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     builder = good_run(late_ms=1300.0, share=0.5, utterances=3, faces=False)
-    return write_run(tmp_path / "run", builder, audio=True)
+    return write_run(builder, tmp_path / "run", audio=True)
 
 
 def report(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as ended:
-        make_app()(["report", *map(str, arguments)], prog_name="cotenant")
-    return int(ended.value.code or 0)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return cotenant("report", *arguments)
 
 
 def test_without_flags_the_page_is_all_that_changes(
@@ -97,7 +68,7 @@ def test_the_packaged_page_holds_the_run_and_the_sound_of_its_worst(run_dir: Pat
 
 
 def test_a_run_without_kept_audio_says_so(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "mute", good_run(utterances=2, faces=False))
+    run = write_run(good_run(utterances=2, faces=False), tmp_path / "mute", audio=False)
     assert report(run) == 0
     data = unpacked((run / PAGE_NAME).read_text(encoding="utf-8"))
     assert {entry["audio"] for entry in data["utterances"]} == {None}

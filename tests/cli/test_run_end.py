@@ -4,15 +4,19 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cotenant.cli import output, page_file
 from cotenant.cli.run import RunOptions, run
-from cotenant.conductor.run import Recorded
+from cotenant.conductor import prepare
+from cotenant.conductor import run as conductor_run
+from cotenant.run_dir import summary_file
+from cotenant.verdict import summary as judging
 from cotenant.verdict.options import JudgeOptions
-from tests.api.test_open_run import write_run
+from tests.by_hand import write_run
 from tests.verdict.recordings import good_run
 
 Capture = pytest.CaptureFixture[str]
@@ -31,22 +35,21 @@ def run_dir(tmp_path: Path, monkeypatch: Patch) -> Path:
     """What the next run will have recorded: a crowd that stutters."""
     made = write_run(good_run(utterances=3, late_ms=1300.0, share=0.5), tmp_path / "a run")
     prepared: Any = SimpleNamespace(note=""), SimpleNamespace(note="")
-    monkeypatch.setattr("cotenant.conductor.prepare.prepare", lambda *_, **__: prepared)
-    recorded = Recorded(run_dir=made, status="complete")
-    monkeypatch.setattr("cotenant.conductor.run.record", lambda *_, **__: recorded)
+    monkeypatch.setattr(prepare, "prepare", lambda *_, **__: prepared)
+    recorded = conductor_run.Recorded(run_dir=made, status="complete")
+    monkeypatch.setattr(conductor_run, "record", lambda *_, **__: recorded)
     return made
 
 
 def end() -> int:
     """`run --json` from the end of the recording on."""
-    judging = JudgeOptions(decision="point")
-    return run(RunOptions(scenario="", overrides=(), out=Path(), quick=False, judging=judging, json=True))
+    point = JudgeOptions(decision="point")
+    return run(RunOptions(scenario="", overrides=(), out=Path(), quick=False, judging=point, json=True))
 
 
-def interrupt_in(monkeypatch: Patch, name: str, *, before: bool) -> None:
-    """Ctrl-C right before or right after a function, named by its module, does its work."""
-    module, _, function = name.rpartition(".")
-    inner: Callable[..., Any] = getattr(__import__(module, fromlist=[function]), function)
+def interrupt_in(monkeypatch: Patch, module: ModuleType, name: str, *, before: bool) -> None:
+    """Ctrl-C right before or right after a function of that module does its work."""
+    inner: Callable[..., Any] = getattr(module, name)
 
     def interrupted(*arguments: Any, **named: Any) -> Any:
         if before:
@@ -56,23 +59,23 @@ def interrupt_in(monkeypatch: Patch, name: str, *, before: bool) -> None:
             signal.raise_signal(signal.SIGINT)
         return found
 
-    monkeypatch.setattr(name, interrupted)
+    monkeypatch.setattr(module, name, interrupted)
 
 
 @pytest.mark.parametrize(
-    ("place", "before"),
+    ("module", "name", "before"),
     [
-        ("cotenant.run_dir.summary_file.write_summary", True),
-        ("cotenant.run_dir.summary_file.write_summary", False),
-        ("cotenant.cli.output.show_summary", True),
-        ("cotenant.cli.output.print_summary_json", False),
-        ("cotenant.cli.page_file.write_page", True),
+        (summary_file, "write_summary", True),
+        (summary_file, "write_summary", False),
+        (output, "show_summary", True),
+        (output, "print_summary_json", False),
+        (page_file, "write_page", True),
     ],
 )
 def test_after_the_verdict_ctrl_c_costs_the_page_alone(
-    run_dir: Path, monkeypatch: Patch, capsys: Capture, place: str, before: bool
+    run_dir: Path, monkeypatch: Patch, capsys: Capture, module: ModuleType, name: str, before: bool
 ) -> None:
-    interrupt_in(monkeypatch, place, before=before)
+    interrupt_in(monkeypatch, module, name, before=before)
     assert end() == 1
     shown = capsys.readouterr()
     assert json.loads(shown.out) == json.loads((run_dir / "summary.json").read_text("utf-8"))
@@ -84,7 +87,7 @@ def test_after_the_verdict_ctrl_c_costs_the_page_alone(
 def test_before_the_verdict_ctrl_c_is_an_interruption_that_says_what_stays(
     run_dir: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
-    interrupt_in(monkeypatch, "cotenant.verdict.summary.judge", before=True)
+    interrupt_in(monkeypatch, judging, "judge", before=True)
     assert end() == 130
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -101,7 +104,7 @@ def test_undisturbed_it_writes_and_tells_all(run_dir: Path, capsys: Capture) -> 
 def test_a_second_ctrl_c_ends_at_once(run_dir: Path, monkeypatch: Patch) -> None:
     codes: list[int] = []
     monkeypatch.setattr("os._exit", codes.append)
-    interrupt_in(monkeypatch, "cotenant.run_dir.summary_file.write_summary", before=True)
-    interrupt_in(monkeypatch, "cotenant.cli.output.show_summary", before=True)
+    interrupt_in(monkeypatch, summary_file, "write_summary", before=True)
+    interrupt_in(monkeypatch, output, "show_summary", before=True)
     end()
     assert codes == [130]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.cli.app import make_app
+from tests.by_hand import cotenant
 
 # A tiny first chunk, then two seconds at a time: one stall of 540 ms.
 TINY_FIRST = "arrival_ms,duration_ms\n0,80\n620,2000\n1520,2000\n2420,2000\n3320,2000\n"
@@ -15,9 +15,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def simulate(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as ended:
-        make_app()(["simulate", *map(str, arguments)], prog_name="cotenant")
-    return int(ended.value.code or 0)
+    return cotenant("simulate", *arguments)
 
 
 @pytest.fixture
@@ -178,9 +176,7 @@ def test_a_number_beyond_all_time_is_2_without_a_warning(
 ) -> None:
     path = tmp_path / "a.csv"
     path.write_text(f"arrival_ms,duration_ms\n0,100\n{number},100\n")
-    with pytest.raises(SystemExit) as ended:
-        make_app()(["simulate", str(path)], prog_name="cotenant")
-    assert ended.value.code == 2
+    assert simulate(path) == 2
     assert f"row 2 (line 3): arrival_ms is '{number}'" in capsys.readouterr().err
 
 
@@ -188,9 +184,7 @@ def test_a_picture_years_after_its_voice_is_shown_soon_after(tmp_path: Path) -> 
     voice, face = tmp_path / "a.csv", tmp_path / "f.csv"
     voice.write_text("arrival_ms,duration_ms\n0,2000\n")
     face.write_text("arrival_ms,media_ms\n0,0\n40,2e12\n")
-    with pytest.raises(SystemExit) as ended:
-        make_app()(["simulate", str(voice), "--faces", str(face)], prog_name="cotenant")
-    assert ended.value.code == 0
+    assert simulate(voice, "--faces", face) == 0
 
 
 @pytest.mark.parametrize(
@@ -201,8 +195,7 @@ def test_what_a_stream_needs_is_for_the_start_rule_asked(
 ) -> None:
     path = tmp_path / "a.csv"
     path.write_text("arrival_ms,duration_ms\n0,80\n620,560\n1500,500\n2700,500\n")
-    with pytest.raises(SystemExit):
-        make_app()(["simulate", str(path), "--start", start], prog_name="cotenant")
+    simulate(path, "--start", start)
     shown = capsys.readouterr()
     assert needs in (shown.out + shown.err).splitlines()[1]
     assert found(capsys, path, "--start", start, "--lookahead", enough)["streams"][0]["underruns"] == 0

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.by_hand import write_run
 from tests.page.browser import Page, browser, chromium
-from tests.page.runs import page_of, write_run
+from tests.page.runs import page_of
 from tests.verdict.recordings import good_run
 
 

@@ -1,4 +1,4 @@
-"""Recorded runs made by hand, written to disk, and the page of each."""
+"""The pages of recorded runs, and pages around any data."""
 
 import json
 from collections.abc import Mapping
@@ -8,23 +8,9 @@ from typing import Any
 from cotenant.cli.page_file import read_template, write_page
 from cotenant.records import Recording
 from cotenant.report.page.html import render
-from cotenant.run_dir import manifest
 from cotenant.run_dir.reader import read
-from cotenant.run_dir.writer import RunWriter
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.summary import judge
-from tests.verdict.recordings import Builder
-
-
-def write_run(builder: Builder, path: Path) -> Path:
-    """The run directory of what was built."""
-    manifest.write(path, dict(builder.build().manifest))
-    writer = RunWriter(path, "listeners")
-    for table, rows in builder.rows.items():
-        for row in rows:
-            writer.append(table, **row)
-    writer.close()
-    return path
 
 
 def page_of(run: Path) -> Path:

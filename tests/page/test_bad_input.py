@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from cotenant.report.console import verdict_line
+from tests.by_hand import write_run
 from tests.page.browser import Page
-from tests.page.runs import data_of, judged, page_of, page_with, write_run
+from tests.page.runs import data_of, judged, page_of, page_with
 from tests.page.test_page import DRAW_ALL, OPEN, text
 from tests.verdict.recordings import Builder, S, good_run
 

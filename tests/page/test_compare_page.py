@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
-from cotenant.cli.app import make_app
 from cotenant.run_dir import manifest
+from tests.by_hand import cotenant, write_run
 from tests.page.browser import Page
-from tests.page.runs import write_run
 from tests.page.test_page import DRAW_ALL
 from tests.verdict.recordings import good_run
 
@@ -15,8 +12,7 @@ from tests.verdict.recordings import good_run
 def test_both_runs_are_named_in_every_plot(tab: Page, crowd: tuple[Path, Path], tmp_path: Path) -> None:
     other = write_run(good_run(), tmp_path / "other")
     page = tmp_path / "compare.html"
-    with pytest.raises(SystemExit):
-        make_app()(["compare", str(other), str(crowd[0]), "--html", str(page)], prog_name="cotenant")
+    cotenant("compare", str(other), str(crowd[0]), "--html", str(page))
     tab.open(page)
     assert tab.evaluate(DRAW_ALL) >= 4
     names = tab.evaluate(
@@ -36,8 +32,7 @@ def test_long_names_of_what_differs_are_no_wider_than_the_window(tab: Page, tmp_
     told = manifest.read(tmp_path / "b")
     manifest.write(tmp_path / "b", {**told, "device": {**told["device"], "name": "x" * 500}})
     page = tmp_path / "compare.html"
-    with pytest.raises(SystemExit):
-        make_app()(["compare", *runs, "--html", str(page)], prog_name="cotenant")
+    cotenant("compare", *runs, "--html", str(page))
     tab.open(page)
     assert "xxx" in tab.evaluate("document.querySelector('.notes').textContent")
     assert tab.evaluate("document.documentElement.scrollWidth") == 1280

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.app import make_app
+from tests.by_hand import cotenant, write_run
 from tests.page.browser import Page
-from tests.page.runs import data_of, page_with, write_run
+from tests.page.runs import data_of, page_with
 from tests.verdict.recordings import good_run
 
 Crowd = tuple[Path, Path]
@@ -97,8 +97,7 @@ def test_two_runs_show_a_b_and_difference_without_scrolling(
 ) -> None:
     other = write_run(good_run(), tmp_path / "other")
     page = tmp_path / "compare.html"
-    with pytest.raises(SystemExit):
-        make_app()(["compare", str(other), str(crowd[0]), "--html", str(page)], prog_name="cotenant")
+    cotenant("compare", str(other), str(crowd[0]), "--html", str(page))
     narrow.open(page)
     outside = narrow.evaluate(
         "[...document.querySelectorAll('#differences tbody tr > *')].filter((one) =>"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cotenant.cli.app import make_app
 from cotenant.report.console import verdict_line
+from tests.by_hand import cotenant
 from tests.page.browser import Page
 from tests.page.runs import data_of, judged, page_with
 
@@ -88,8 +88,7 @@ def test_the_slider_says_what_gate_says(tab: Page, mixed: Crowd, capsys: pytest.
     for place in places:
         tab.evaluate(f"tryLookahead({place})")
         command = text(tab, "#lookahead-command").replace("RUN", str(run)).split()
-        with pytest.raises(SystemExit):
-            make_app()([*command[1:], "--json"], prog_name="cotenant")
+        cotenant(*command[1:], "--json")
         summary = json.loads(capsys.readouterr().out)
         assert text(tab, "#lookahead-says").strip().endswith(verdict_line(summary)[1])
         assert tab.evaluate(TABLE) == [

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from cotenant.resources import data_dir
-from tests.api.test_open_run import write_run
+from tests.by_hand import write_run
 from tests.report.sounds import write_voice_run
 from tests.verdict.recordings import S, good_run
 
