@@ -30,7 +30,7 @@ from cotenant.units import NS_PER_S
 from cotenant.wire.completions import CompletionDecoder, Tokens, Usage
 from cotenant.wire.dialect import Dialect, completion_request
 from cotenant.wire.http1 import Body, Head
-from tests.conductor import harness
+from tests.conductor import ffmpeg_head, harness, hibari_voice
 from tests.load import rig
 
 PYTHON = os.environ.get("COTENANT_TEST_VLLM") or (sys.executable if importlib.util.find_spec("vllm") else "")
@@ -219,6 +219,78 @@ def _counter(page: str, name: str) -> float:
     lines = [line for line in page.splitlines() if line.startswith(f"vllm:{name}{{")]
     assert lines, f"no {name}"
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+@pytest.mark.skipif(ffmpeg_head.FFMPEG is None, reason=ffmpeg_head.MISSING)
+@pytest.mark.skipif(hibari_voice.MISSING is not None, reason=str(hibari_voice.MISSING))
+def test_beside_a_neural_voice_and_a_stream_of_pictures_all_attached(server: Server, tmp_path: Path) -> None:
+    async def main() -> harness.Ended:
+        async with ffmpeg_head.ffmpeg_head() as head:
+            with hibari_voice.hibari_server(tmp_path) as voice:
+                return await harness.ran(tmp_path, together(server.url, voice, head))
+
+    ended = asyncio.run(main())
+    assert ended.run_dir is not None, ended.err
+    assert ended.manifest["status"] == "complete", ended.err
+    assert [stage["name"] for stage in ended.summary["stages"]] == ["tts-alone", "all-together"]
+    measured = ended.measured("all-together")
+    followed = [row for row in measured if row["kind"] != "completions"]
+    assert {row["kind"] for row in followed} == {"voices", "faces"}
+    assert {(row["end"], row["error"]) for row in followed} == {("eos", None)}
+    assert {row["error"] for row in measured} == {None}
+    llm = ended.summary["stages"][1]["llm"]
+    assert llm["decode"]["tokens_per_s"] > 0
+    assert llm["prefill"]["prompt_tokens_per_s"] > 0
+    assert ended.summary["stages"][1]["face"]["harmonic_fps"] > 0.5 * ffmpeg_head.FPS
+    _as_many_pictures_as_sound(ended, followed)
+    voices = [row for row in (*ended.measured("tts-alone"), *measured) if row["kind"] == "voices"]
+    hibari_voice.check_samples(ended, voices, tmp_path)
+    told = ended.manifest["tenants"]
+    assert (told["llm"]["engine"], told["llm"]["request"]["prompt"]) == ("vllm", "ids")
+    assert "experimental-protocol" not in {caveat["kind"] for caveat in ended.summary["caveats"]}
+
+
+def together(llm: str, voice: str, head: ffmpeg_head.FfmpegHead) -> dict[str, Any]:
+    """One voice with a face, then all loads at once."""
+    return {
+        "name": "all-attached",
+        "device": "cpu",
+        "tenants": {
+            "tts": hibari_voice.tenant(voice),
+            "head": head.tenant(),
+            "llm": {"kind": "completions", "engine": "attach", "url": llm},
+        },
+        "load": {
+            "voices": {"tenant": "tts", "kind": "voices", "mode": "open", "listeners": 1, "every": "3s"},
+            "faces": {"tenant": "head", "kind": "faces", "follows": "voices"},
+            "decode": DECODE,
+            "prefill": PREFILL,
+        },
+        "stages": [
+            {"name": "tts-alone", "load": ["voices"], "baseline": True},
+            {"name": "all-together", "load": ["voices", "faces", "decode", "prefill"]},
+        ],
+        "timing": {**TIMING, "measure": "6s"},
+        "gate": ["voice", "face"],
+    }
+
+
+def _as_many_pictures_as_sound(ended: harness.Ended, rows: list[dict[str, Any]]) -> None:
+    """Each clip has a picture for every period of the voice that it followed, none left out."""
+    assert ended.run_dir is not None
+    tables = read(ended.run_dir).tables
+    spoken, shown = (
+        {row["stream"]: 0 for row in rows if row["kind"] == kind} for kind in ("voices", "faces")
+    )
+    for row in tables["chunks"].to_pylist():
+        if row["stream"] in spoken:
+            spoken[row["stream"]] += row["media"]
+    for row in tables["frames"].to_pylist():
+        if row["stream"] in shown:
+            assert row["media_time"] == shown[row["stream"]] * NS_PER_S // ffmpeg_head.FPS
+            shown[row["stream"]] += 1
+    counts = [-(-media_ns * ffmpeg_head.FPS // NS_PER_S) for media_ns in spoken.values()]
+    assert sorted(shown.values()) == sorted(counts)
 
 
 def test_a_port_in_use_is_told_before_it_is_started(server: Server, tmp_path: Path) -> None:
