@@ -10,6 +10,7 @@ from cotenant.conductor.preflight import Device
 from cotenant.live.progress import Progress
 from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
+from cotenant.scenario.hidden import NO_SECRETS, Secrets
 from cotenant.scenario.schema import Scenario
 from cotenant.tenants import launch
 from cotenant.tenants import mps as own_mps
@@ -20,9 +21,18 @@ OBSERVER: Final = "observer:"
 MPS: Final = own_mps.IDENTIFIER
 
 
+# What services and their logs told; the rest of a manifest is ours, and the scenario's form is `public_dump`.
+_TOLD: Final = ("tenants", "notes", "error", "observers", "sharing", "calibration")
+
+
+def without(secrets: Secrets, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest as it may be written."""
+    return {key: secrets.within(value) if key in _TOLD else value for key, value in facts.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a run is made of. `scenario` is resolved, `manifest` what manifest.json holds."""
+    """What a run is made of. `scenario` is resolved, `manifest` manifest.json without `secrets`."""
 
     scenario: Scenario
     device: Device
@@ -32,11 +42,12 @@ class Run:
     progress: Progress
     audio_limit_bytes: int
     manifest: dict[str, Any]
+    secrets: Secrets = NO_SECRETS
 
     def note(self, key: str, value: Any) -> None:
         """Puts a fact into manifest.json at once."""
         self.manifest[key] = value
-        manifest.write(self.run_dir, self.manifest)
+        manifest.write(self.run_dir, without(self.secrets, self.manifest))
 
     def mark(self, what: str, name: str, edge: str, t_ns: int) -> None:
         """A row of `marks`, on disk at once: a run that is killed can still be judged by its marks."""

@@ -1,6 +1,7 @@
 """From a resolved scenario to a recorded run directory; nothing is judged here."""
 
 import asyncio
+import contextlib
 import errno
 import importlib.metadata
 import os
@@ -15,15 +16,17 @@ from typing import Any, Literal
 
 from cotenant import __version__
 from cotenant.conductor import cores, preflight, sharing
-from cotenant.conductor.context import Run
+from cotenant.conductor.context import Run, without
 from cotenant.conductor.ladder import LadderStopped, climb
 from cotenant.conductor.plan import looks_ns, windows
 from cotenant.errors import CouldNotRun
 from cotenant.live.progress import Progress
 from cotenant.records import SCHEMA_VERSION
 from cotenant.run_dir import manifest
+from cotenant.run_dir.hide_in_logs import hide_in_logs
 from cotenant.run_dir.writer import RunWriter
-from cotenant.scenario.parse import public_dump
+from cotenant.scenario.hidden import Secrets
+from cotenant.scenario.parse import public_dump, secrets_of
 from cotenant.scenario.schema import Scenario
 
 AUDIO_LIMIT_BYTES = 500_000_000
@@ -69,10 +72,11 @@ def record(
     started = datetime.now(UTC)
     run_id = f"{started:%Y-%m-%dT%H-%M-%SZ}-{scenario.name}"
     run_dir = preflight.make_run_dir(out, run_id)
-    facts = {**_manifest(scenario, device, run_dir.name), "notes": notes}
+    secrets = secrets_of(scenario, os.environ)
+    facts = {**_manifest(scenario, device, run_dir.name, secrets), "notes": notes}
     try:
         (run_dir / "logs").mkdir()
-        manifest.write(run_dir, facts)
+        manifest.write(run_dir, without(secrets, facts))
         writer = RunWriter(run_dir, "conductor", audio_limit_bytes=None)
     except OSError as error:
         raise _disk_error(run_dir, error) from None
@@ -88,6 +92,7 @@ def record(
         progress=progress,
         audio_limit_bytes=AUDIO_LIMIT_BYTES,
         manifest=facts,
+        secrets=secrets,
     )
     recorded = Recorded(run_dir=run_dir, status="failed", why="an error of cotenant's own")
     try:
@@ -95,15 +100,17 @@ def record(
         recorded = _climb_until_signal(run)
         writer.close()
     except CouldNotRun as error:
-        recorded = Recorded(run_dir=run_dir, status="failed", why=str(error))
-        raise
+        why = secrets.text(str(error))
+        recorded = Recorded(run_dir=run_dir, status="failed", why=why)
+        raise CouldNotRun(why) from None
     except OSError as error:
         failure = _disk_error(run_dir, error)
         recorded = Recorded(run_dir=run_dir, status="failed", why=str(failure))
         raise failure from error
     finally:
         progress.close()
-        _finish(run_dir, {**facts, "status": recorded.status, "error": recorded.why})
+        _finish(run_dir, without(secrets, {**facts, "status": recorded.status, "error": recorded.why}))
+        _hide_in_logs(run_dir / "logs", secrets)
     return recorded
 
 
@@ -150,13 +157,19 @@ def _finish(run_dir: Path, facts: Mapping[str, Any]) -> None:
             raise
 
 
+def _hide_in_logs(logs: Path, secrets: Secrets) -> None:
+    # A full disk can still be overwritten; a log that cannot is the user's own.
+    with contextlib.suppress(OSError):
+        hide_in_logs(logs, secrets.mask)
+
+
 def _disk_error(run_dir: Path, error: OSError) -> CouldNotRun:
     if error.errno == errno.ENOSPC:
         return CouldNotRun(f"the disk that holds {run_dir} is full; free some space and run again")
     return CouldNotRun(f"cannot write to {run_dir}: {error.strerror or error}")
 
 
-def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict[str, Any]:
+def _manifest(scenario: Scenario, device: preflight.Device, run_id: str, secrets: Secrets) -> dict[str, Any]:
     mono_ns, wall_ns = time.monotonic_ns(), time.time_ns()
     return {
         "schema": SCHEMA_VERSION,
@@ -164,7 +177,7 @@ def _manifest(scenario: Scenario, device: preflight.Device, run_id: str) -> dict
         "run_id": run_id,
         "status": "running",
         "error": None,
-        "scenario": public_dump(scenario),
+        "scenario": public_dump(scenario, secrets),
         "seed": scenario.seed,
         "started_wall_ns": wall_ns,
         "anchor": {"mono_ns": mono_ns, "wall_ns": wall_ns},

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from cotenant.playback.options import PlayerOptions
+from cotenant.scenario.hidden import Secrets, values_in
 from cotenant.units import parse_duration_ns, parse_rate_per_s, parse_size
 from cotenant.wire.addresses import service_url
 
@@ -35,12 +36,13 @@ class Tenant:
 
     @property
     def secrets(self) -> Sequence[str]:
-        """The key, and what else of the addresses is nobody's business."""
+        """The key, what else of the addresses is nobody's business, and what is secret in what it is sent."""
         parts = [urlsplit(url) for url in self.urls]
         found = [self.headers.get("Authorization", "").removeprefix("Bearer ")]
         found += [part.password or "" for part in parts]
         found += [value for part in parts for _, value in parse_qsl(part.query)]
-        return [secret for secret in found if secret]
+        found += Secrets.of(values_in([*self.urls, dict(self.extra), dict(self.frames)])).values
+        return [secret for secret in dict.fromkeys(found) if secret]
 
     def url(self, number: int, path: str) -> str:
         """The address for client `number`: replicas take turns; `service_url` has the rest."""

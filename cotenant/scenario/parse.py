@@ -1,6 +1,5 @@
 """Plain data <-> a scenario: every error told at once; the form that is recorded, without secrets. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,19 +8,29 @@ from pydantic import ValidationError
 from cotenant.errors import UserError
 from cotenant.scenario.checks import cross_checks
 from cotenant.scenario.explain import explain
+from cotenant.scenario.hidden import (
+    HIDDEN,
+    NO_SECRETS,
+    Secrets,
+    hide_options,
+    hide_query,
+    hide_secrets,
+    values_in,
+    values_in_options,
+)
 from cotenant.scenario.plain import value_checks
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.yaml_text import Path, Problem
 
-HIDDEN: Final = "(hidden)"
+__all__ = [
+    "HIDDEN", "checked", "dump", "hide_options", "hide_query", "hide_secrets", "parse", "public_dump",
+    "secrets_of",
+]  # fmt: skip
+
 # Errors that are told one by one: who reads more of them begins at the top anyway.
 _LINES: Final = 200
-# vLLM's `pass_config` is about a compiler's passes.
-_SECRET_RE: Final = re.compile(
-    r"key|token(?!s|iz)|secret|pass(?!_config|es)|pwd|credential|auth|bearer|://[^/\s]*@", re.IGNORECASE
-)
-_OPTION_RE: Final = re.compile(r"-{0,2}[A-Za-z0-9_.-]+")
-_QUERY_RE: Final = re.compile(r"([?&;#])([^?&;#=]+)=[^&;#]*")
+# Fields of a tenant that have no room for a secret.
+_KEPT: Final = ("kind", "engine", "shape", "device", "protocol", "api_key_env", "sample_format", "mode")
 
 
 def parse(data: Any) -> Scenario:
@@ -35,26 +44,47 @@ def dump(scenario: Scenario) -> dict[str, Any]:
     return plain
 
 
-def public_dump(scenario: Scenario) -> dict[str, Any]:
-    """`dump` as it may be written to disk: values that look like secrets by their names are `(hidden)`.
+def public_dump(scenario: Scenario, secrets: Secrets = NO_SECRETS) -> dict[str, Any]:
+    """`dump` as it may be written to disk: what looks like a secret by its name or its form, and each of
+    `secrets` wherever it stands, is `(hidden)`.
 
-    Covers a tenant's `env`, `extra`, the queries of its addresses, the messages in its `frames` and the
-    arguments in its `command` and `vllm`. It parses still.
+    By their names: in a tenant's `env`, `extra`, the queries of its addresses, the messages in its `frames`
+    and the arguments in its `command` and `vllm`. It parses still; names are never changed.
     """
     plain = dump(scenario)
-    for tenant in plain["tenants"].values():
-        if "url" in tenant:
-            tenant["url"] = hide_query(tenant["url"])
-        tenant["ready"]["path"] = hide_query(tenant["ready"]["path"])
-        tenant["env"] = hide_secrets(tenant["env"])
-        tenant["extra"] = hide_secrets(tenant["extra"])
-        if "frames" in tenant:
-            tenant["frames"] = _hide_in_messages(tenant["frames"])
-        if "command" in tenant:
-            tenant["command"] = hide_options(tenant["command"])
-        if "vllm" in tenant:
-            tenant["vllm"]["extra_args"] = hide_options(tenant["vllm"]["extra_args"])
+    plain["about"] = secrets.text(plain["about"])
+    plain["tenants"] = {name: _public(tenant, secrets) for name, tenant in plain["tenants"].items()}
+    for load in plain["load"].values():
+        if "text" in load:
+            load["text"] = secrets.within(load["text"])
     return plain
+
+
+def secrets_of(scenario: Scenario, environ: Mapping[str, str]) -> Secrets:
+    """All that is secret in a scenario: the values of the variables that its tenants name in `api_key_env`,
+    and what `public_dump` hides by its name or form."""
+    found: list[str] = []
+    for tenant in dump(scenario)["tenants"].values():
+        variable = tenant.pop("api_key_env", None)
+        if variable is not None:
+            found += [where[variable] for where in (environ, tenant["env"]) if variable in where]
+        found += values_in_options(tenant.pop("command", []))
+        found += values_in_options(tenant.get("vllm", {}).pop("extra_args", []))
+        found += values_in(tenant)
+    return Secrets.of(found)
+
+
+def _public(tenant: dict[str, Any], secrets: Secrets) -> dict[str, Any]:
+    """The names of variables and places stay as they are; what a user wrote freely may hold a secret."""
+    tenant["env"] = hide_secrets(tenant["env"])
+    tenant["extra"] = hide_secrets(tenant["extra"])
+    if "frames" in tenant:
+        tenant["frames"] = _hide_in_messages(tenant["frames"])
+    if "command" in tenant:
+        tenant["command"] = hide_options(tenant["command"])
+    if "vllm" in tenant:
+        tenant["vllm"]["extra_args"] = hide_options(tenant["vllm"]["extra_args"])
+    return {key: value if key in _KEPT else secrets.within(value) for key, value in tenant.items()}
 
 
 def checked(data: Any, places: Mapping[Path, str], problems: Sequence[Problem], *, title: str) -> Scenario:
@@ -95,49 +125,8 @@ def _place(places: Mapping[Path, str], path: Path) -> str | None:
     return places.get(path) if path else None
 
 
-def hide_secrets(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: HIDDEN if _SECRET_RE.search(key) else hide_secrets(inner) for key, inner in value.items()
-        }
-    return [hide_secrets(inner) for inner in value] if isinstance(value, list) else value
-
-
 def _hide_in_messages(frames: Mapping[str, Any]) -> dict[str, Any]:
     """A tenant's `frames` without secrets in what is sent; the paths into what comes stay."""
     hidden = {key: hide_secrets(value) if key in ("start", "end") else value for key, value in frames.items()}
     hidden["audio"] = {**hidden["audio"], "fields": hide_secrets(hidden["audio"]["fields"])}
     return hidden
-
-
-def hide_options(command: Sequence[str]) -> list[str]:
-    """Arguments without what may be a secret: one that looks like it, and whatever follows one.
-
-    `--api-key X` and `--api-key=X` lose X, `-kX` too; `sh -c "serve --api-key X"` loses all of the text.
-    Rather too much than too little: who follows a switch like `--no-auth` is hidden as well.
-    """
-    hidden: list[str] = []
-    follows = False
-    for argument in command:
-        option, sign, _ = argument.partition("=")
-        named = _OPTION_RE.fullmatch(option) is not None
-        before, follows = follows, False
-        if argument.startswith("-k"):
-            hidden.append("-k" + (HIDDEN if argument != "-k" else ""))
-            follows = argument == "-k"
-        elif not _SECRET_RE.search(argument):
-            hidden.append(HIDDEN if before else argument)
-        elif sign and named:
-            hidden.append(f"{option}={HIDDEN}")
-        else:
-            option_alone = named and argument.startswith("-") and (not before or argument.startswith("--"))
-            hidden.append(argument if option_alone else HIDDEN)
-            follows = True
-    return hidden
-
-
-def hide_query(url: str) -> str:
-    """An address without the values of its query that look like secrets by their names."""
-    return _QUERY_RE.sub(
-        lambda pair: f"{pair[1]}{pair[2]}={HIDDEN}" if _SECRET_RE.search(pair[2]) else pair[0], url
-    )

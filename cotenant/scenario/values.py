@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, StrictStr
 
 from cotenant import units
+from cotenant.scenario.hidden import by_form
 
 Auto = Literal["auto"]
 AUTO: Final = "auto"
@@ -146,8 +147,8 @@ def _device(value: str) -> str:
 def _url(value: str) -> str:
     if _URL_RE.fullmatch(value) is None:
         raise ValueError(
-            f"{_shown(value)} has a character that no address may have (a space, a line end, none of "
-            "ASCII); write it as http://127.0.0.1:8091, others as %20"
+            f"{_shown(by_form(value))} has a character that no address may have (a space, a line end, none "
+            "of ASCII); write it as http://127.0.0.1:8091, others as %20"
         )
     try:
         parts = urlsplit(value)
@@ -155,7 +156,9 @@ def _url(value: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or port == 0:
-        raise ValueError(f"{_shown(value)} is not a server's address; write it as http://127.0.0.1:8091")
+        raise ValueError(
+            f"{_shown(by_form(value))} is not a server's address; write it as http://127.0.0.1:8091"
+        )
     if parts.username is not None or parts.password is not None:
         raise ValueError("a password in an address would be recorded; name a variable in api_key_env")
     return value
