@@ -7,7 +7,7 @@ import pytest
 
 from tests.by_hand import write_run
 from tests.page.browser import Page, browser, chromium
-from tests.page.runs import page_of
+from tests.page.runs import data_of, page_of, page_with
 from tests.verdict.recordings import good_run
 
 
@@ -53,3 +53,17 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run whose lateness some lookaheads mend, some do not, and some leave undecided."""
     run = write_run(good_run(late_ms=700.0, share=0.5), tmp_path_factory.mktemp("mixed") / "run")
     return run, page_of(run)
+
+
+@pytest.fixture(scope="session")
+def blank_crowd(crowd: tuple[Path, Path]) -> tuple[Path, Path]:
+    """The same, its plots left blank."""
+    run, page = crowd
+    return run, page_with(data_of(page), run.parent / "blank.html", drawn=False)
+
+
+@pytest.fixture(scope="session")
+def blank_mixed(mixed: tuple[Path, Path]) -> tuple[Path, Path]:
+    """The same, its plots left blank."""
+    run, page = mixed
+    return run, page_with(data_of(page), run.parent / "blank.html", drawn=False)

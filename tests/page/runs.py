@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant.cli.page_file import read_template, write_page
 from cotenant.records import Recording
@@ -11,6 +12,9 @@ from cotenant.report.page.html import render
 from cotenant.run_dir.reader import read
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.summary import judge
+
+# As much of plotly as the page's scripts call.
+BLANK: Final = "window.Plotly = { react: (box) => { box.on = () => {}; }, relayout() {}, purge() {} };"
 
 
 def page_of(run: Path) -> Path:
@@ -27,9 +31,18 @@ def judged(run: Path, lookahead_ms: float | None = None) -> dict[str, Any]:
     return judge(recording, JudgeOptions(lookahead_ns=ns))
 
 
-def page_with(data: Mapping[str, Any], path: Path, fallback: str = "<p>fallback</p>") -> Path:
-    """A page around any data: what no recording of a second could hold."""
-    text = render(read_template("page.html"), title="by hand", fallback=fallback, data=data)
+def page_with(
+    data: Mapping[str, Any], path: Path, fallback: str = "<p>fallback</p>", *, drawn: bool = True
+) -> Path:
+    """A page around any data: what no recording of a second could hold.
+
+    Not `drawn`: its plots stay blank. A browser reads plotly for longer than it shows all the rest, and what
+    is said beside the plots does without.
+    """
+    template = read_template("page.html")
+    if not drawn:
+        template = replace(template, plotly=BLANK)
+    text = render(template, title="by hand", fallback=fallback, data=data)
     path.write_text(text, encoding="utf-8")
     return path
 

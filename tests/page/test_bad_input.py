@@ -5,8 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cotenant.report.console import verdict_line
 from tests.by_hand import write_run
 from tests.page.browser import Page
@@ -110,8 +108,8 @@ def test_a_part_that_was_not_run_is_said_to_be_missing(tab: Page, tmp_path: Path
         assert words in text(tab, f"#{part} .missing"), name
         assert "canary" in text(tab, "#timeline .missing-list")
         assert tab.evaluate("document.querySelectorAll('main > section').length") == 9
-    tab.open(tmp_path / "voiceless.html")
-    assert "No other lookahead can be tried." in text(tab, "#what-if .missing")
+        if name == "voiceless":
+            assert "No other lookahead can be tried." in text(tab, "#what-if .missing")
 
 
 def test_a_run_cut_off_before_any_stage_still_opens(tab: Page, tmp_path: Path) -> None:
@@ -129,7 +127,8 @@ def test_a_run_cut_off_before_any_stage_still_opens(tab: Page, tmp_path: Path) -
 def test_a_service_that_never_sends_sound_is_shown_as_infinite(tab: Page, tmp_path: Path) -> None:
     builder = good_run()
     stream = builder.voice("crowd", 90 * S, [], [], end="error", listener=1, utterance=91, error="503 busy")
-    tab.open(page_of(write_run(builder, tmp_path / "run")), f"stream={stream}")
+    data = data_of(page_of(write_run(builder, tmp_path / "run")))
+    tab.open(page_with(data, tmp_path / "page.html", drawn=False), f"stream={stream}")
     assert tab.evaluate(OPEN)
     assert "503 busy" in text(tab, "#drill")
     assert text(tab, "#drill .facts dd") == "\u2212∞"
@@ -137,7 +136,7 @@ def test_a_service_that_never_sends_sound_is_shown_as_infinite(tab: Page, tmp_pa
 
 
 def test_data_that_cannot_be_read_leaves_the_plain_verdict(tab: Page, tmp_path: Path) -> None:
-    page = page_with({"version": 99}, tmp_path / "page.html", fallback="<p id='plain'>FAIL</p>")
+    page = page_with({"version": 99}, tmp_path / "page.html", fallback="<p id='plain'>FAIL</p>", drawn=False)
     tab.call("Page.navigate", url=page.as_uri())
     tab.wait(
         "document.getElementById('loading') && document.getElementById('loading').textContent.includes('99')"
@@ -166,11 +165,9 @@ def many(data: dict[str, Any], count: int, underruns: int) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize(("count", "underruns"), [(1_000, 1_000), (10_000, 10_000)])
-def test_big_runs_answer_at_once(
-    tab: Page, crowd: tuple[Path, Path], tmp_path: Path, count: int, underruns: int
-) -> None:
-    page = page_with(many(data_of(crowd[1]), count, underruns), tmp_path / "page.html")
+def test_big_runs_answer_at_once(tab: Page, crowd: tuple[Path, Path], tmp_path: Path) -> None:
+    count = 10_000
+    page = page_with(many(data_of(crowd[1]), count, count), tmp_path / "page.html")
     tab.open(page)
     tab.wait("window.Plotly")
     tab.evaluate(DRAW_ALL)

@@ -19,8 +19,10 @@ def narrow(tab: Page) -> Page:
     return tab
 
 
-def test_wide_tables_scroll_in_their_box_and_keep_their_first_column(narrow: Page, crowd: Crowd) -> None:
-    narrow.open(crowd[1])
+def test_wide_tables_scroll_in_their_box_and_keep_their_first_column(
+    narrow: Page, blank_crowd: Crowd
+) -> None:
+    narrow.open(blank_crowd[1])
     for box in ("#stages > .scroll", "#lookahead-table", "#utterances .scroll"):
         moved = narrow.evaluate(
             f"(() => {{ const box = document.querySelector('{box}');"
@@ -38,8 +40,8 @@ def test_wide_tables_scroll_in_their_box_and_keep_their_first_column(narrow: Pag
         assert abs(moved[3]) <= 3, box
 
 
-def test_the_lines_under_a_stage_end_inside_of_the_table(narrow: Page, crowd: Crowd) -> None:
-    narrow.open(crowd[1])
+def test_the_lines_under_a_stage_end_inside_of_the_table(narrow: Page, blank_crowd: Crowd) -> None:
+    narrow.open(blank_crowd[1])
     for left in (0, 1_000_000):
         outside = narrow.evaluate(
             "(() => { const box = document.querySelector('#stages > .scroll');"
@@ -51,8 +53,8 @@ def test_the_lines_under_a_stage_end_inside_of_the_table(narrow: Page, crowd: Cr
         assert outside == 0
 
 
-def test_rows_of_the_lookahead_stay_one_line_high_with_many_gates(narrow: Page, crowd: Crowd) -> None:
-    narrow.open(crowd[1])
+def test_rows_of_the_lookahead_stay_one_line_high_with_many_gates(narrow: Page, blank_crowd: Crowd) -> None:
+    narrow.open(blank_crowd[1])
     heights = narrow.evaluate(
         "(() => { for (const one of document.querySelectorAll('#lookahead-table .broken'))"
         "one.textContent = 'time with unacceptable skew, '.repeat(12);"
@@ -62,8 +64,8 @@ def test_rows_of_the_lookahead_stay_one_line_high_with_many_gates(narrow: Page, 
     assert max(heights) < 50
 
 
-def test_headings_that_are_jumped_to_stand_clear_of_the_bar(narrow: Page, crowd: Crowd) -> None:
-    narrow.open(crowd[1])
+def test_headings_that_are_jumped_to_stand_clear_of_the_bar(narrow: Page, blank_crowd: Crowd) -> None:
+    narrow.open(blank_crowd[1])
     gaps = narrow.evaluate(
         "(async () => { const found = [];"
         "for (const link of document.querySelectorAll('#nav a')) { link.click();"
@@ -77,9 +79,11 @@ def test_headings_that_are_jumped_to_stand_clear_of_the_bar(narrow: Page, crowd:
     assert narrow.evaluate("getComputedStyle(document.getElementById('nav')).scrollbarWidth") == "none"
 
 
-def test_the_drill_down_is_as_wide_as_a_window_with_a_scroll_bar_lets_it(narrow: Page, crowd: Crowd) -> None:
-    stream = data_of(crowd[1])["utterances"][0]["stream"]
-    narrow.open(crowd[1], f"stream={stream}")
+def test_the_drill_down_is_as_wide_as_a_window_with_a_scroll_bar_lets_it(
+    narrow: Page, blank_crowd: Crowd
+) -> None:
+    stream = data_of(blank_crowd[1])["utterances"][0]["stream"]
+    narrow.open(blank_crowd[1], f"stream={stream}")
     # A body of its own width stands for what a scroll bar of 15 pixels leaves: this browser hides its bars.
     left, right, head = narrow.evaluate(
         "(() => { const shown = document.getElementById('drill'); const copy = shown.cloneNode(true);"
@@ -121,5 +125,5 @@ def test_a_long_name_of_a_stage_leaves_room_for_the_figures(
 ) -> None:
     data = data_of(crowd[1])
     data["summary"]["stages"][0]["name"] = "a-stage-with-quite-a-long-name-of-fifty-letters-in"
-    narrow.open(page_with(data, tmp_path / "page.html"))
+    narrow.open(page_with(data, tmp_path / "page.html", drawn=False))
     assert narrow.evaluate("document.querySelector('#stages-table tbody th').offsetWidth") < WIDTH / 2

@@ -62,9 +62,9 @@ def test_every_plot_is_drawn_and_has_its_numbers_as_a_table(tab: Page, crowd: Cr
     assert bare == []
 
 
-def test_the_slider_says_what_python_computed_at_each_of_its_places(tab: Page, mixed: Crowd) -> None:
-    plan = data_of(mixed[1])["what_if"]
-    tab.open(mixed[1])
+def test_the_slider_says_what_python_computed_at_each_of_its_places(tab: Page, blank_mixed: Crowd) -> None:
+    plan = data_of(blank_mixed[1])["what_if"]
+    tab.open(blank_mixed[1])
     shown = tab.evaluate(
         "[...Array(101).keys()].map((place) => { const slider = document.getElementById('lookahead');"
         "slider.value = place; slider.dispatchEvent(new Event('input'));"
@@ -81,8 +81,10 @@ def test_the_slider_says_what_python_computed_at_each_of_its_places(tab: Page, m
     assert {word for word, *_ in shown} == {"FAIL", "PASS", "INCONCLUSIVE"}
 
 
-def test_the_slider_says_what_gate_says(tab: Page, mixed: Crowd, capsys: pytest.CaptureFixture[str]) -> None:
-    run, page = mixed
+def test_the_slider_says_what_gate_says(
+    tab: Page, blank_mixed: Crowd, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, page = blank_mixed
     tab.open(page)
     places = [data_of(page)["what_if"]["run_word"].index(word) for word in ("FAIL", "PASS", "INCONCLUSIVE")]
     for place in places:
@@ -113,15 +115,15 @@ def test_the_bounds_are_those_of_the_chosen_stage(tab: Page, crowd: Crowd) -> No
         assert tab.evaluate(band) == [pytest.approx(low[0])]
 
 
-def test_arrow_keys_move_the_slider(tab: Page, crowd: Crowd) -> None:
-    tab.open(crowd[1])
-    own = data_of(crowd[1])["what_if"]["own"]
+def test_arrow_keys_move_the_slider(tab: Page, blank_crowd: Crowd) -> None:
+    tab.open(blank_crowd[1])
+    own = data_of(blank_crowd[1])["what_if"]["own"]
     tab.evaluate("document.getElementById('lookahead').focus()")
     tab.press("ArrowRight")
     tab.press("ArrowRight")
     assert tab.evaluate("[WHATIF.index, location.hash]") == [
         own + 2,
-        f"#lookahead={_plain(data_of(crowd[1])['what_if']['lookahead_ms'][own + 2])}",
+        f"#lookahead={_plain(data_of(blank_crowd[1])['what_if']['lookahead_ms'][own + 2])}",
     ]
 
 
@@ -153,9 +155,9 @@ def test_a_click_opens_an_utterance_down_to_its_chunks(tab: Page, crowd: Crowd) 
     assert tables[-1] == len(worst["arrival_ms"])
 
 
-def test_the_whole_way_by_keyboard(tab: Page, crowd: Crowd) -> None:
-    rows = data_of(crowd[1])["utterances"]
-    tab.open(crowd[1])
+def test_the_whole_way_by_keyboard(tab: Page, blank_crowd: Crowd) -> None:
+    rows = data_of(blank_crowd[1])["utterances"]
+    tab.open(blank_crowd[1])
     tab.evaluate("document.querySelector('#utterances-table tbody tr').focus()")
     for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
         tab.press(key)
@@ -178,12 +180,12 @@ def test_the_whole_way_by_keyboard(tab: Page, crowd: Crowd) -> None:
     assert tab.evaluate(f"[{OPEN}, DRILL.row.stream]") == [True, rows[0]["stream"]]
 
 
-def test_the_address_restores_what_was_open(tab: Page, crowd: Crowd) -> None:
-    data = data_of(crowd[1])
+def test_the_address_restores_what_was_open(tab: Page, blank_crowd: Crowd) -> None:
+    data = data_of(blank_crowd[1])
     row = next(one for one in data["utterances"] if one["stage"] == "crowd" and not one["clean"])
     ms = data["what_if"]["lookahead_ms"][64]
     fragment = f"stage=crowd&stream={row['stream']}&lookahead={_plain(ms)}"
-    tab.open(crowd[1], fragment)
+    tab.open(blank_crowd[1], fragment)
     shown = tab.evaluate("[DRILL.row.stream, WHATIF.index, document.getElementById('filter-stage').value]")
     assert shown == [row["stream"], 64, "crowd"]
     assert tab.evaluate(ROWS) == sum(one["stage"] == "crowd" for one in data["utterances"])
@@ -191,10 +193,10 @@ def test_the_address_restores_what_was_open(tab: Page, crowd: Crowd) -> None:
     assert kept == {"stage": "crowd", "stream": str(row["stream"]), "lookahead": _plain(ms)}
 
 
-def test_an_address_of_something_else_opens_nothing(tab: Page, crowd: Crowd) -> None:
-    tab.open(crowd[1], "stage=%3Cb%3E&stream=__proto__&lookahead=lots&x=1")
+def test_an_address_of_something_else_opens_nothing(tab: Page, blank_crowd: Crowd) -> None:
+    tab.open(blank_crowd[1], "stage=%3Cb%3E&stream=__proto__&lookahead=lots&x=1")
     assert not tab.evaluate(OPEN)
-    assert tab.evaluate("[WHATIF.index, LIST.stage]") == [data_of(crowd[1])["what_if"]["own"], ""]
+    assert tab.evaluate("[WHATIF.index, LIST.stage]") == [data_of(blank_crowd[1])["what_if"]["own"], ""]
 
 
 def test_light_dark_and_what_the_person_chose(tab: Page, crowd: Crowd) -> None:

@@ -28,7 +28,7 @@ def test_the_banner_holds_the_first_reason_and_all_of_them_stand_below(
 ) -> None:
     data = data_of(crowd[1])
     data["console"].update(first_why=said, why=["crowd: one", "two"])
-    tab.open(page_with(data, tmp_path / "page.html"))
+    tab.open(page_with(data, tmp_path / "page.html", drawn=False))
     assert tab.evaluate(BANNER) == (None if said is None else f"why {said}")
     shown = "[...document.querySelectorAll('#reasons li')].map((one) => one.textContent)"
     assert {"crowd: one", "two"} <= set(tab.evaluate(shown))
@@ -44,16 +44,16 @@ def undecided(data: dict[str, Any], stages: list[dict[str, Any]]) -> None:
 
 
 def test_gates_left_open_for_one_reason_are_one_line_and_not_called_broken(
-    tab: Page, crowd: Crowd, tmp_path: Path
+    tab: Page, blank_crowd: Crowd, tmp_path: Path
 ) -> None:
-    data = data_of(crowd[1])
-    tab.open(crowd[1])
+    data = data_of(blank_crowd[1])
+    tab.open(blank_crowd[1])
     assert "broke" in tab.evaluate(LINES)
     assert "not decided" not in tab.evaluate(LINES)
     undecided(data, data["summary"]["stages"])
     count = len(crowd_stage(data)["gates"])
     assert count >= 3
-    tab.open(page_with(data, tmp_path / "page.html"))
+    tab.open(page_with(data, tmp_path / "page.html", drawn=False))
     lines = tab.evaluate(LINES)
     assert "broke" not in lines
     first, second = lines["not decided"]
@@ -61,7 +61,7 @@ def test_gates_left_open_for_one_reason_are_one_line_and_not_called_broken(
     assert first.count(",") == count - 2
     assert second.endswith(": another reason")
     data["summary"]["stages"][1]["gates"][0]["level"] = "warn"
-    tab.open(page_with(data, tmp_path / "warned.html"))
+    tab.open(page_with(data, tmp_path / "warned.html", drawn=False))
     lines = tab.evaluate(LINES)
     assert lines["warning"][0].startswith("not decided: ")
     assert lines["not decided"][0].startswith(f"{count - 2} gates: ")
@@ -82,7 +82,7 @@ def test_a_load_in_flight_is_called_so_and_what_has_no_data_says_why(
         ({"delivered": None}, "\u2013"),
     ):
         figures.update(told)
-        tab.open(page_with(data, tmp_path / "page.html"))
+        tab.open(page_with(data, tmp_path / "page.html", drawn=False))
         assert tab.evaluate(cells) == said
     nothing = {"q": [], "v": [], "n": 0}
     why = "no request was due in the measure window"
@@ -90,7 +90,7 @@ def test_a_load_in_flight_is_called_so_and_what_has_no_data_says_why(
     figures["ttft_ms"]["p50"] = None
     stages["crowd"]["ttft_ms"] = nothing
     stages["solo:decode"] = {**stages["crowd"], "ttft_ms": {"q": [0.0, 1.0], "v": [5.0, 9.0], "n": 2}}
-    tab.open(page_with(data, tmp_path / "some.html"))
+    tab.open(page_with(data, tmp_path / "some.html", drawn=False))
     assert f"no data of crowd: {why}" in text(tab, "#llm-0-ttft figcaption")
     for one in stages.values():
         one["ttft_ms"] = nothing
@@ -104,9 +104,9 @@ def test_a_load_in_flight_is_called_so_and_what_has_no_data_says_why(
     assert tab.evaluate(f"{row}.querySelectorAll('td')[0].firstChild.title") == why
 
 
-def test_an_utterance_says_what_its_lookahead_would_be_for(tab: Page, crowd: Crowd) -> None:
-    stream = data_of(crowd[1])["utterances"][0]["stream"]
-    tab.open(crowd[1], f"stream={stream}")
+def test_an_utterance_says_what_its_lookahead_would_be_for(tab: Page, blank_crowd: Crowd) -> None:
+    stream = data_of(blank_crowd[1])["utterances"][0]["stream"]
+    tab.open(blank_crowd[1], f"stream={stream}")
     names = tab.evaluate("[...document.querySelectorAll('#drill dt')].map((one) => one.textContent)")
     assert "lookahead for no stall at all" in names
     assert "needs" not in names
