@@ -34,14 +34,15 @@ FACES: Final[Mapping[str, ServiceProtocol]] = {
     ),
     "websocket": ServiceProtocol(
         title="another head's WebSocket, read through `frames`",
-        tested="documentation",
-        how_tested="a server of the tests that draws pictures; no head that somebody else wrote",
+        tested="real server",
+        how_tested="Chromium's screencast, base64 pictures in JSON, in the tests; no talking head that "
+        "somebody else wrote",
     ),
     "mjpeg": ServiceProtocol(
         title="MJPEG over HTTP (multipart/x-mixed-replace)",
         tested="real server",
-        how_tested="ffmpeg 5.1.9 as a stream that is only watched, in the tests; audio as the body of a POST "
-        "met a server of the tests alone",
+        how_tested="ffmpeg 5.1.9, which is only watched, in the tests; audio as the body of a POST met a "
+        "server of the tests alone",
     ),
 }
 

@@ -106,10 +106,12 @@ def test_a_run_over_tls_with_keys(tmp_path: Path, certificate: Path, monkeypatch
         "protocol": "chat", "prompt": "text", "usage": "running", "limit": "max_tokens",
         "without": ["ignore_eos"],
     }  # fmt: skip
-    caveats = {caveat["kind"]: caveat["text"] for caveat in ended.summary["caveats"]}
-    assert {"insecure", "no-ignore-eos", "experimental-protocol"} <= set(caveats)
-    assert caveats["experimental-protocol"].startswith("head is spoken to as another head's WebSocket")
-    assert ended.manifest["tenants"]["llm"]["protocol"]["experimental"] is False
+    caveats = {caveat["kind"] for caveat in ended.summary["caveats"]}
+    assert {"insecure", "no-ignore-eos"} <= caveats
+    assert "experimental-protocol" not in caveats
+    protocols = {name: ended.manifest["tenants"][name]["protocol"] for name in ("llm", "head")}
+    assert {name: told["name"] for name, told in protocols.items()} == {"llm": "openai", "head": "websocket"}
+    assert not any(told["experimental"] for told in protocols.values())
     assert "INSECURE" in ended.err
     # No file and no line has a key.
     files = [path for path in ended.run_dir.rglob("*") if path.is_file()]
