@@ -28,14 +28,25 @@ def notes(summary: Entry, manifest: Entry | None = None) -> list[str]:
     found += _caveats(summary)
     found += _warnings(summary)
     found += _baseline_again(summary)
-    delayed = sum(stage.get("speech", {}).get("delayed") or 0 for stage in summary["stages"])
-    if delayed:
-        them = "it" if delayed == 1 else "them"
-        found.append(f"{counted(delayed, 'utterance')} waited for the one before {them} to end")
+    found += _delays(summary)
     if len(found) > MOST:
         left = len(found) - MOST + 1
         found = [*found[: MOST - 1], f"and {left} more notes; summary.json has them all"]
     return found
+
+
+def _delays(summary: Entry) -> Iterator[str]:
+    """How many were due later than their turn would have been, and by how much: no TTFA holds that."""
+    speeches = [(stage["name"], stage.get("speech", {})) for stage in summary["stages"]]
+    delayed = sum(speech.get("delayed") or 0 for _, speech in speeches)
+    if not delayed:
+        return
+    waits = [(wait, name) for name, one in speeches if (wait := (one.get("delay_ms") or {}).get("p95"))]
+    worst, stage = max(waits, default=(None, ""))
+    how_long = "" if worst is None else f" (p95 in {safe(stage)}: {worst:.0f} ms)"
+    them = "it" if delayed == 1 else "them"
+    count = counted(delayed, "utterance")
+    yield f"{count} waited for the one before {them} to end{how_long}; TTFA does not hold that wait"
 
 
 def stages_named(names: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ from cotenant.errors import UserError
 from cotenant.verdict.plan import Plan
 
 SPEECH_METRICS: Final = (
-    "streams", "failed", "delayed", "short", "runaway", "ttfa_ms.p50", "ttfa_ms.p95", "ttfa_ms.p99",
-    "audible_ttfa_ms.p50", "audible_ttfa_ms.p95",
+    "streams", "failed", "delayed", "delay_ms.p50", "delay_ms.p95", "short", "runaway", "ttfa_ms.p50",
+    "ttfa_ms.p95", "ttfa_ms.p99", "audible_ttfa_ms.p50", "audible_ttfa_ms.p95",
     "time_to_playback_ms.p50", "time_to_playback_ms.p95", "chunk_gap_max_ms.p50",
     "chunk_gap_max_ms.p95", "rtf.p50", "rtf.p95", "underruns", "stall_ms.total", "stall_ms.longest",
     "stall_ratio", "clean_share", "headroom_ms.p5", "headroom_ms.p50", "headroom_ms.unlimited",

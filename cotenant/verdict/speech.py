@@ -111,6 +111,10 @@ def _counts(part: Part, voices: Voices, facts: Utterances) -> None:
     unknown = int(np.count_nonzero(delayed == NULL))
     lacking = f"of {unknown} utterances it is not known how long they waited" if unknown else NO_STREAM
     put_exact(part, "delayed", int(np.count_nonzero(delayed > 0)), 0 if unknown else size, lacking)
+    # From when a turn would have come to when it was due: what a TTFA, from due on, does not hold.
+    told = ~facts.under_way & (not unknown)
+    waits = Quantiles(values=milliseconds(delayed[told]), blocks=facts.blocks[told])
+    put_quantiles(part, "delay_ms", waits, ("p50", "p95"), lacking if unknown or not size else EARLIER)
     kinds, counts = np.unique(
         [kind or "unknown" for kind in voices.streams.error_kind[rows][voices.failed[rows]]],
         return_counts=True,

@@ -54,6 +54,7 @@ class Speech:
     under_way: int | None = None
     failed: int | None = None
     delayed: int | None = None
+    delay_ms: Quantiles = field(default_factory=Quantiles)
     short: int | None = None
     runaway: int | None = None
     ttfa_ms: Quantiles = field(default_factory=Quantiles)

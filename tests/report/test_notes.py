@@ -79,6 +79,15 @@ def test_caveats_of_the_run_come_with_their_advice_and_replace_the_line_on_the_b
     assert not any(line.startswith("the baseline once more") for line in found)
 
 
+def test_waits_that_no_ttfa_holds_are_told_with_the_stage_where_they_are_longest() -> None:
+    summary = _summary()
+    summary["stages"] = summary["stages"][:2]
+    for stage, count, wait in zip(summary["stages"], (1, 11), (None, 3200.4), strict=True):
+        stage["speech"] = {"streams": 20, "failed": 0, "delayed": count, "delay_ms": {"p95": wait}}
+    told = "12 utterances waited for the one before them to end (p95 in talking-head: 3200 ms); "
+    assert notes(summary)[-1] == told + "TTFA does not hold that wait"
+
+
 def test_never_more_than_a_screen() -> None:
     many = [caveat(f"kind-{number}", f"text {number}") for number in range(40)]
     found = notes(_summary(all_together=many))

@@ -196,6 +196,21 @@ def test_an_unknown_delay_is_not_none() -> None:
     stage = _stages(builder)["alone"]
     assert stage["speech"]["delayed"] is None
     assert "of 1 utterances" in stage["why"]["speech.delayed"]
+    assert stage["speech"]["delay_ms"] == {"p50": None, "p95": None}
+    assert "of 1 utterances" in stage["why"]["speech.delay_ms.p95"]
+
+
+def test_how_long_turns_waited_is_a_metric_of_its_own_and_in_no_ttfa() -> None:
+    builder = _run()
+    for utterance, waited in enumerate((0, 0, 2500)):
+        due = (11 + utterance) * S
+        builder.voice("alone", due, [100], [160], utterance=utterance, delayed=waited * MS)
+    options = JudgeOptions(gates=("speech.delay_ms.p95 <= 1s",), decision="point")
+    stage = judge(builder.build(), options)["stages"][0]
+    assert stage["speech"]["delayed"] == 1
+    assert stage["speech"]["delay_ms"] == {"p50": 0.0, "p95": 2500.0}
+    assert stage["speech"]["ttfa_ms"]["p95"] == 100.0
+    assert [gate["verdict"] for gate in stage["gates"]] == ["fail"]
 
 
 @pytest.mark.parametrize(
