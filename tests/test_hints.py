@@ -32,6 +32,20 @@ def test_the_notes_tell_the_hint_of_what_happened_most() -> None:
     assert f"all: 1 of 4 utterances failed (rate_limited 1); {HINTS['rate_limited']}" in found
 
 
+@pytest.mark.parametrize("error", ERROR_KINDS)
+@pytest.mark.parametrize("kind", ["speech", "face", "llm"])
+def test_each_kind_of_failure_is_told_with_its_hint_for_each_kind_of_service(kind: str, error: str) -> None:
+    failed = {"streams": 4, "failed": 2, "errors": {error: 2}, "delayed": 0}
+    part = {"llm": {"asked": failed}} if kind == "llm" else {kind: failed}
+    stage = {"name": "all", "baseline": False, "invalid_because": [], "caveats": [], "gates": [], **part}
+    summary = {
+        "device": "gpu", "status": "complete", "stages": [stage], "caveats": [],
+        "a_a": {"ttfa_p95_ratio": None, "why": {}},
+    }  # fmt: skip
+    (line,) = (line for line in notes(summary) if f"failed ({error} 2)" in line)
+    assert line.endswith(HINTS[error])
+
+
 @pytest.mark.parametrize("engine", ["builtin", "launch", "attach"])
 @pytest.mark.parametrize("kind", ["voices", "faces", "completions"])
 def test_a_server_that_the_run_itself_started_has_ended_where_it_refuses(kind: str, engine: str) -> None:
