@@ -53,7 +53,7 @@ def head_parts(place: Place, row: Row, engine: Any) -> None:
     """One part after the other, each waited for."""
     from cotenant.tenants.builtin import talking_head
 
-    steps, times = engine._steps, 2 if place.small else 20
+    steps, times = engine.steps, 2 if place.small else 20
     row["clip_motion_ms"] = round(talking_head.measure_clip_ms(engine, max(2, times // 4)), 3)
     with torch.inference_mode():
         features, shown = steps.blank()

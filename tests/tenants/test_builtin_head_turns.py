@@ -38,7 +38,7 @@ def test_a_clip_is_cut_into_equal_pieces_of_few_steps() -> None:
 def test_pictures_come_between_the_pieces_of_the_next_clip(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = talking_head.build(LONG, Runtime(threads=1))
     done: list[str] = []
-    advance, picture = engine._steps.advance, engine._steps.picture
+    advance, picture = engine.steps.advance, engine.steps.picture
 
     def advanced(motion: Motion) -> None:
         done.append("m")
@@ -48,8 +48,8 @@ def test_pictures_come_between_the_pieces_of_the_next_clip(monkeypatch: pytest.M
         done.append("p")
         return picture(driving)
 
-    monkeypatch.setattr(engine._steps, "advance", advanced)
-    monkeypatch.setattr(engine._steps, "picture", pictured)
+    monkeypatch.setattr(engine.steps, "advance", advanced)
+    monkeypatch.setattr(engine.steps, "picture", pictured)
     session = talking_head.Session(fps=25, send=lambda item: None)
     engine.add(session)
     engine.feed(session, np.zeros(3 * 6_400, np.int16))
@@ -100,7 +100,7 @@ class LateSteps(Steps):
 
 def test_pictures_do_not_wait_for_motion_that_is_under_way() -> None:
     engine = talking_head.build(LONG, Runtime(threads=1))
-    steps = engine._steps = LateSteps(engine.model)
+    steps = engine.steps = LateSteps(engine.model)
     sent: list[Any] = []
     session = talking_head.Session(fps=25, send=sent.append)
     engine.add(session)

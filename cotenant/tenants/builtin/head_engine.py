@@ -58,8 +58,8 @@ class HeadEngine:
         self.step_overhead_ns = step_overhead_ns
         self.clip_ms: float | None = None
         portrait = model.sizes.portrait
-        self._steps = RecordedSteps(model) if recorded else Steps(model)
-        self._writer = FrameWriter(self._steps.device, portrait.pixels, portrait.jpeg_quality)
+        self.steps = RecordedSteps(model) if recorded else Steps(model)
+        self._writer = FrameWriter(self.steps.device, portrait.pixels, portrait.jpeg_quality)
         self._sessions: deque[Session] = deque()
         self._clip: Clip | None = None
         self._begun = 0
@@ -77,7 +77,7 @@ class HeadEngine:
     def add(self, session: Session) -> None:
         """Begins a session whose audio comes by `feed`."""
         session.clip_samples = self.sizes.clip_chunks * CHUNK_SAMPLES
-        session.features, session.shown = self._steps.blank()
+        session.features, session.shown = self.steps.blank()
         self._sessions.append(session)
 
     def feed(self, session: Session, samples: Samples) -> None:
@@ -112,18 +112,18 @@ class HeadEngine:
         if clip is None or clip.session.cancelled:
             return ended
         if clip.windows:
-            clip.features.append(self._steps.encode(clip.windows.pop(0)))
-        elif clip.pieces_left and self._steps.under_way < _PIECES_AHEAD:
+            clip.features.append(self.steps.encode(clip.windows.pop(0)))
+        elif clip.pieces_left and self.steps.under_way < _PIECES_AHEAD:
             clip.motion = clip.motion or self._begin_motion(clip)
             clip.pieces_left -= 1
-            self._steps.advance(clip.motion)
+            self.steps.advance(clip.motion)
         else:
             return ended
         return True
 
     def _end_clip(self) -> bool:
         """The clip that is moved, if it is: the next one goes on from it, and its frames are due."""
-        clip, steps = self._clip, self._steps
+        clip, steps = self._clip, self.steps
         if clip is None or steps.under_way or (clip.pieces_left and not clip.session.cancelled):
             return False
         if clip.session.cancelled or clip.motion is None:
@@ -145,7 +145,7 @@ class HeadEngine:
     def _wait(self, clip: Clip) -> None:
         """For the oldest piece that is under way; for no longer, so that other sessions get their turn."""
         if clip.until_ns is None:
-            self._steps.wait()
+            self.steps.wait()
         else:
             time.sleep(min(_NAP_NS, max(0, clip.until_ns - time.monotonic_ns())) / 1e9)
 
@@ -171,10 +171,10 @@ class HeadEngine:
     def _begin_motion(self, clip: Clip) -> Motion:
         session = clip.session
         assert session.shown is not None
-        with self._steps.aside():
+        with self.steps.aside():
             session.features = torch.cat(clip.features)[self._frames :]
             session.shown = session.shown[self._frames :]
-        return self._steps.begin_motion(session.features, session.shown)
+        return self.steps.begin_motion(session.features, session.shown)
 
     def _due_frames(self, session: Session, driving: Tensor) -> Iterator[tuple[int, Tensor]]:
         """This clip's frames with the key points nearest to their time (25 a second; one each at 25 fps)."""
@@ -201,7 +201,7 @@ class HeadEngine:
             session.send(Frame(index=index, media_time_ns=index * NS_PER_S // session.fps, jpeg=jpeg))
 
         session.sent += 1
-        self._writer.put(self._steps.picture(driving), lambda: not session.cancelled, deliver)
+        self._writer.put(self.steps.picture(driving), lambda: not session.cancelled, deliver)
 
     def _end_sessions(self) -> bool:
         """Tells the sessions that have all their frames; False if there is none."""

@@ -66,7 +66,7 @@ def show_once(engine: HeadEngine) -> None:
 
 def measure_clip_ms(engine: HeadEngine, clips: int = 3) -> float:
     """Mean wall time of a clip's motion alone, in ms, without any overhead; the engine serves nobody."""
-    steps, new = engine._steps, engine.sizes.clip_chunks * FEATURES_PER_CHUNK
+    steps, new = engine.steps, engine.sizes.clip_chunks * FEATURES_PER_CHUNK
     with torch.inference_mode():
         features, shown = steps.blank()
         with steps.aside():
