@@ -1,0 +1,39 @@
+"""`cotenant list`: every protocol with how it was tried, and a mark on those that never met their server."""
+
+import pytest
+
+from cotenant.cli.list_ import overview
+from cotenant.wire.protocols import FACES, LLMS, ServiceProtocol
+from cotenant.wire.speech_servers import SERVERS, SpeechServer
+
+TABLES: dict[str, dict[str, ServiceProtocol | SpeechServer]] = {
+    "speech": {**SERVERS},
+    "face": {**FACES},
+    "completions": {**LLMS},
+}
+
+
+def section(kind: str) -> list[str]:
+    """The lines of the protocols of a kind of tenant."""
+    parts = overview().split("\n\n")
+    (found,) = [part for part in parts if "protocols" in part.splitlines()[0] and f"kind: {kind}" in part]
+    return found.splitlines()[1:]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_each_protocol_says_how_it_was_tried(kind: str) -> None:
+    lines = section(kind)
+    assert len(lines) == 2 * len(TABLES[kind])
+    for (name, row), line, how in zip(TABLES[kind].items(), lines[::2], lines[1::2], strict=True):
+        assert line.split(maxsplit=1) == [name, row.title]
+        mark = "experimental, " if row.experimental else ""
+        assert how.strip() == f"{mark}{row.tested}: {row.how_tested}"
+
+
+def test_what_is_only_documented_is_marked() -> None:
+    marked = {
+        line.split()[0]
+        for line, how in zip(section("speech")[::2], section("speech")[1::2], strict=True)
+        if "experimental" in how
+    }
+    assert marked == {"vllm-omni", "vllm-omni-sse", "vllm-omni-socket", "sglang-omni"}
