@@ -1,12 +1,8 @@
-"""The trace: its own rules (order, nesting, arrows), its counts against the run's rows, its query."""
+"""The trace: its own rules (order, nesting, arrows), its counts against the run's rows."""
 
 import gzip
-import importlib
 import json
-import shutil
-import sqlite3
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,102 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
 from cotenant.report.lanes import lanes
 from cotenant.report.listening import every_voice
-from cotenant.report.perfetto import CHUNKS_THAT_OVERLAP_A_PREFILL, trace
+from cotenant.report.perfetto import trace
 from cotenant.report.trace_counters import CANARY_POINTS
 from cotenant.report.trace_events import TraceEvents, microseconds
-from tests.verdict.recordings import LISTENERS, MS, Builder, S, good_run
-
-Event = dict[str, Any]
-
-
-def options(lookahead_ms: int = 400, **more: Any) -> PlayerOptions:
-    return PlayerOptions(lookahead_ns=lookahead_ms * MS, **more)
-
-
-def events_of(data: bytes) -> list[Event]:
-    """Read as the strictest reader does: ns cut off behind the point."""
-    events = json.loads(gzip.decompress(data))["traceEvents"]
-    for event in events:
-        for name in ("ts", "dur"):
-            if name in event:
-                event[name] = int(event[name] * 1000.0)
-    return list(events)
-
-
-def rows_of(events: list[Event], category: str) -> list[Event]:
-    return [event for event in events if event.get("cat") == category and event["ph"] in "Xi"]
-
-
-def check_form(events: list[Event]) -> None:
-    timed = [event for event in events if event["ph"] != "M"]
-    assert [event["ts"] for event in timed] == sorted(event["ts"] for event in timed)
-    assert all(event["ts"] >= 0 for event in timed)
-    named = {(event["name"], event["pid"], event["tid"]) for event in events if event["ph"] == "M"}
-    assert {event["ph"] for event in events} <= set("MXCistf")
-    numbers = [
-        (event["tid"], event["name"]) for event in events if event["ph"] == "M" and "name" in event["args"]
-    ]
-    # A number is one process or one thread: readers take threads of equal number for one.
-    assert len({number for number, _ in numbers}) == len(numbers)
-    open_slices: dict[tuple[int, int], list[Event]] = defaultdict(list)
-    arrows: dict[int, list[tuple[str, Event]]] = defaultdict(list)
-    for event in timed:
-        assert ("process_name", event["pid"], event["pid"]) in named
-        if event["ph"] == "C":
-            continue
-        assert ("thread_name", event["pid"], event["tid"]) in named
-        track = open_slices[event["pid"], event["tid"]]
-        if event["ph"] == "X":
-            while track and track[-1]["ts"] + track[-1]["dur"] <= event["ts"]:
-                track.pop()
-            for parent in track:
-                assert event["ts"] + event["dur"] <= parent["ts"] + parent["dur"], (parent, event)
-            track.append(event)
-        elif event["ph"] in "stf":
-            # Bound to the slice that was added last on its track, which must hold the moment.
-            assert track[-1]["ts"] <= event["ts"] <= track[-1]["ts"] + track[-1]["dur"]
-            assert event["ph"] == "s" or event["bp"] == "e"
-            arrows[event["id"]].append((event["ph"], track[-1]))
-    for steps in arrows.values():
-        assert "".join(phase for phase, _ in steps) in ("st", "stf")
-        assert [on["cat"] for _, on in steps] in (["request", "chunk"], ["request", "chunk", "playing"])
-        assert len({on["args"]["stream"] for _, on in steps}) == 1
+from tests.report.traces import check_form, crowd_run, events_of, options, rows_of
+from tests.verdict.recordings import LISTENERS, MS, Builder, S
 
 
 @pytest.fixture(scope="module")
 def crowd() -> Recording:
-    """Voices (some late), faces, an LLM that decodes and one that prefills, GPU, canary, engine, host."""
-    builder = good_run(late_ms=1300.7, share=0.5, device="gpu", utterances=6, seconds=30)
-    builder.scenario["load"]["prefill"] = {
-        "tenant": "llm", "kind": "completions", "mode": "rate", "rate": "1/s", "prompt": 4096, "output": 1,
-    }  # fmt: skip
-    builder.scenario["stages"][1]["load"].append("prefill")
-    for index in range(8):
-        due = 50 * S + index * 2 * S + 123_457
-        builder.asked("crowd", due, [700.0], load="prefill", done_ms=700.5, prompt_tokens=4096)
-    builder.asked("crowd", 70 * S, [], load="prefill", done_ms=400.0, end="error", error_kind="timeout")
-    for index in range(20):
-        for metric in ("sm_percent", "sm_clock_mhz", "dram_percent"):
-            lost = metric == "dram_percent" and 5 <= index < 9
-            builder.rows["gpu"].append(
-                {
-                    "t0": index * S,
-                    "t1": (index + 1) * S,
-                    "gpu": "GPU-1",
-                    "metric": metric,
-                    "value": None if lost else 40.0 + index // 2,
-                    "status": "stale" if lost else "ok",
-                }
-            )
-        builder.rows["canary"].append({"t": index * S, "latency": MS + index, "device": "cuda:0"})
-        builder.rows["engine"].append(
-            {"t": index * S, "tenant": "llm", "metric": "running", "value": float(index)}
-        )
-    return builder.build()
+    return crowd_run()
 
 
 @pytest.mark.parametrize("after", ["resume", "refill", "drop"])
@@ -174,76 +87,6 @@ def test_what_an_engine_counted_is_shown_over_the_time_in_which_it_did() -> None
             shown[event["name"], unit].append(((event["ts"] + t0) // S, value))
     assert shown["engine running", "value"] == [(1, 1), (2, 2), (3, 3), (4, 4)]
     assert shown["engine prompt_tokens", "tokens"] == [(0, 1), (1, 2), (2, 3), (3, 4)]
-
-
-def table_of(events: list[Event]) -> sqlite3.Connection:
-    """The slices as trace_processor lays them out, with its EXTRACT_ARG."""
-    args: list[dict[str, Any]] = []
-
-    def extract(number: int, name: str) -> Any:
-        return args[number].get(name.removeprefix("args."))
-
-    database = sqlite3.connect(":memory:")
-    database.create_function("EXTRACT_ARG", 2, extract)
-    database.execute("CREATE TABLE slice (ts INT, dur INT, category TEXT, name TEXT, arg_set_id INT)")
-    for event in events:
-        if event["ph"] == "X":
-            row = (event["ts"], event["dur"], event["cat"], event["name"], len(args))
-            database.execute("INSERT INTO slice VALUES (?, ?, ?, ?, ?)", row)
-            args.append(event["args"])
-    return database
-
-
-def overlaps_of(recording: Recording) -> list[tuple[int, int]]:
-    """(stream, seq) of the chunks that were made while a prefill ran, once for each prefill: by hand."""
-    streams = {row["stream"]: row for row in recording.tables["streams"].to_pylist()}
-    first: dict[int, int] = {}
-    for row in recording.tables["tokens"].to_pylist():
-        first[row["stream"]] = min(first.get(row["stream"], row["arrival"]), row["arrival"])
-    prefills = [
-        (row["sent"], first.get(row["stream"], row["done"]))
-        for row in streams.values()
-        if row["kind"] == "completions"
-    ]
-    found, before = [], {number: row["sent"] for number, row in streams.items()}
-    for row in recording.tables["chunks"].to_pylist():
-        start, end = before[row["stream"]], row["arrival"]
-        found += [(row["stream"], row["seq"]) for begin, stop in prefills if begin < end and start < stop]
-        before[row["stream"]] = end
-    return found
-
-
-def test_the_query_of_chunks_that_overlap_a_prefill(crowd: Recording) -> None:
-    with table_of(events_of(trace(crowd, options()))) as database:
-        found = database.execute(CHUNKS_THAT_OVERLAP_A_PREFILL).fetchall()
-    database.close()
-    assert found
-    assert sorted((stream, seq) for _, stream, seq, *_ in found) == sorted(overlaps_of(crowd))
-    assert all(0 < both <= made for *_, made, both, _ in found)
-
-
-def test_trace_processor_reads_it_without_a_fault(crowd: Recording, tmp_path: Path) -> None:
-    pytest.importorskip("perfetto", reason="the perfetto package is not installed")
-    shell = shutil.which("trace_processor_shell")
-    if shell is None:
-        pytest.skip("trace_processor_shell is not on the PATH; the perfetto package would download it")
-    processor = importlib.import_module("perfetto.trace_processor")
-    path = tmp_path / "trace.json.gz"
-    path.write_bytes(trace(crowd, options()))
-    reader = processor.TraceProcessor(trace=str(path), config=processor.TraceProcessorConfig(bin_path=shell))
-    try:
-        lost = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"
-        assert [(row.name, row.value) for row in reader.query(lost)] == []
-        count = "SELECT category, COUNT(*) AS n FROM slice GROUP BY category"
-        counted = {row.category: row.n for row in reader.query(count)}
-        assert counted["chunk"] == crowd.tables["chunks"].num_rows
-        assert counted["request"] == crowd.tables["streams"].num_rows
-        (arrows,) = reader.query("SELECT COUNT(*) AS n FROM flow")
-        assert arrows.n == 2 * crowd.tables["chunks"].num_rows
-        found = [(row.stream, row.seq) for row in reader.query(CHUNKS_THAT_OVERLAP_A_PREFILL)]
-        assert sorted(found) == sorted(overlaps_of(crowd))
-    finally:
-        reader.close()
 
 
 def test_a_big_run_shows_the_voices_that_stalled_in_full(crowd: Recording) -> None:
