@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from cotenant.scenario import schema
 from cotenant.scenario.checks import Found, nearest
+from cotenant.scenario.hidden import by_form
 from cotenant.scenario.yaml_text import Path
 
 _LOADS: Final[Mapping[str, type[BaseModel]]] = {
@@ -22,6 +23,9 @@ _KINDS_OF_VALUE: Final = {
     "list_type": "a list, as in [a, b]",
     "bool_type": "true or false",
 }
+# Fields of a tenant that may hold a secret in any form: what stands there is not repeated.
+_UNTOLD: Final = ("extra", "env", "frames", "command", "ready", "voice")
+_FORMS: Final[Mapping[type, str]] = {str: "a text", list: "a list", dict: "a mapping"}
 _OWN_GENERATOR: Final = (
     "unknown key; a generator of your own is served by a command: engine: launch, "
     'url: http://127.0.0.1:8091, command: [cotenant, serve, speech, --from, "MODULE:NAME", --port, "8091"]'
@@ -44,7 +48,7 @@ def _file_path(loc: Path, data: Mapping[str, Any]) -> Path:
 
 
 def _message(kind: str, text: str, value: object, context: Mapping[str, Any], path: Path, data: Any) -> str:
-    shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
+    shown = _shown(value, path)
     if kind == "value_error":
         return text.removeprefix("Value error, ")
     if kind == "extra_forbidden":
@@ -65,6 +69,16 @@ def _message(kind: str, text: str, value: object, context: Mapping[str, Any], pa
     if kind in _KINDS_OF_VALUE:
         return f"{shown} cannot stand here; write {_KINDS_OF_VALUE[kind]}"
     return f"{shown} cannot stand here: {text}"
+
+
+def _shown(value: object, path: Path) -> str:
+    untold = path[:1] == ("tenants",) and (
+        (path[2:3] and path[2] in _UNTOLD) or path[2:4] == ("vllm", "extra_args")
+    )
+    if untold and type(value) in _FORMS:
+        return _FORMS[type(value)]
+    text = by_form(repr(value))
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _unknown_key(path: Path, data: Mapping[str, Any], number: int) -> str:

@@ -156,9 +156,8 @@ def _url(value: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or port == 0:
-        raise ValueError(
-            f"{_shown(by_form(value))} is not a server's address; write it as http://127.0.0.1:8091"
-        )
+        known = by_form(value if "://" in value else f"://{value}").removeprefix("://")
+        raise ValueError(f"{_shown(known)} is not a server's address; write it as http://127.0.0.1:8091")
     if parts.username is not None or parts.password is not None:
         raise ValueError("a password in an address would be recorded; name a variable in api_key_env")
     return value

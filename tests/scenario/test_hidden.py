@@ -122,6 +122,27 @@ def test_an_address_with_a_user_is_refused_and_not_repeated(url: str) -> None:
     assert "s3cr3t" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"api_key": "s3cr3t"}, {"api_key_env": "sk-s3cr3t"}, {"headers": {"Authorization": "s3cr3t"}},
+        {"extra": "token=s3cr3t"}, {"extra": ["s3cr3t"]}, {"env": ["TOKEN=s3cr3t"]},
+        {"env": {"A-B": "s3cr3t"}},
+        {"ready": {"path": "health?token=s3cr3t"}}, {"ready": {"token": "s3cr3t"}}, {"voice": ["s3cr3t"]},
+        {"frames": {"token": "s3cr3t"}}, {"frames": {"start": "token s3cr3t"}}, {"url": "me:s3cr3t@host"},
+        {"url": "http://h/?token=s3cr3t x"}, {"url": "127.0.0.1/?token=s3cr3t"},
+        {"command": "serve --api-key s3cr3t"}, {"engine": "launch", "command": ["a", "--api-key=s3cr3t", 5]},
+        {"kind": "completions", "vllm": {"extra_args": "--api-key s3cr3t"}},
+        {"kind": "completions", "engine": "launch", "vllm": {"extra_args": ["--model", "--uds=s3cr3t"]}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_mistake_is_told_without_what_may_be_a_secret(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"tenants\.keynote") as told:
+        parse(scenario(**wrong))
+    assert "s3cr3t" not in str(told.value)
+
+
 def test_logs_keep_their_length(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     text = f"start {KEY}\nüber {KEY}{KEY}\nno end: sk-0123456789abcdef Bearer 0123456789".encode()
