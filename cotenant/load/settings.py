@@ -18,7 +18,8 @@ class Tenant:
     """One service under test, as its clients see it. `headers` hold the key, if there is one.
 
     `frames` says where a head of another protocol has its frames, as the scenario has it. `ca_file`: whose
-    certificates to trust besides; `insecure`: any.
+    certificates to trust besides; `insecure`: any. `secrets`: the key, what else of the addresses is nobody's
+    business, and what is secret in what is sent.
     """
 
     name: str
@@ -33,10 +34,13 @@ class Tenant:
     frames: Mapping[str, Any] = field(default_factory=dict)
     ca_file: str | None = None
     insecure: bool = False
+    secrets: Sequence[str] = field(init=False, default=())
 
-    @property
-    def secrets(self) -> Sequence[str]:
-        """The key, what else of the addresses is nobody's business, and what is secret in what it is sent."""
+    def __post_init__(self) -> None:
+        # Once, not for every request: a voice's sample may stand in `extra`.
+        object.__setattr__(self, "secrets", self._found_secrets())
+
+    def _found_secrets(self) -> Sequence[str]:
         parts = [urlsplit(url) for url in self.urls]
         found = [self.headers.get("Authorization", "").removeprefix("Bearer ")]
         found += [part.password or "" for part in parts]
