@@ -15,7 +15,7 @@ service both are empty, as long as a window is longer than an utterance.
 Judged is the part within the window (`heard_within`): silence, what was heard, and whether that was clean.
 What had not ended when the load was stopped is judged until then, and did not fail. A wait that lasted until
 then is +infinity, as it is where we give up; one that was over before the window is not known of the window
-and is left out. So is what nobody could tell yet: a request without a sound for under a second. All that is
+and is left out. So is what nobody could tell yet: a request not heard yet for under a second. All that is
 known is bad or the best that it can be: by such utterances alone a gate can fail, and cannot pass.
 
 All of a window stand in its first time block. They are there at once, and a listener counts once, however
@@ -28,8 +28,9 @@ from typing import Final
 
 import numpy as np
 
+from cotenant.playback.arrivals import PLUS_INF_NS
 from cotenant.playback.options import PlayerOptions
-from cotenant.records import Recording
+from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.scenario.schema import Voices as VoicesLoad
 from cotenant.units import NS_PER_S
 from cotenant.verdict.caveats import Caveat, caveat
@@ -54,7 +55,7 @@ class UnderWay:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidates:
     """Streams that were due before a window, of listeners for whom nothing was due in it. `nothing`: for
-    nobody at all anything was."""
+    nobody at all anything was. (Of a solo window, a reference, only what took it whole is of use.)"""
 
     rows: Ints
     window: Window
@@ -79,17 +80,17 @@ def find_under_way(
     found: dict[str, list[UnderWay]] = {}
     if voices:
         rows = np.unique(np.concatenate([one.rows for _, one in voices]))
-        over, began = _over(recording, streams, rows, options, plan.last_ns)
+        over, start = _over(recording, streams, rows, options, plan.last_ns)
         for name, one in voices:
             place = np.searchsorted(rows, one.rows)
-            found.setdefault(name, []).append(_lasting(plan, streams, one, over[place], began[place]))
+            found.setdefault(name, []).append(_lasting(plan, streams, one, over[place], start[place]))
     for stage in every:
         mine = found.setdefault(stage.name, [])
         mine += [_faces_of(plan, streams, stage, kind, part) for part in tuple(mine)]
         if not plan.of_kind(stage, "voices"):
             for one in _candidates(plan, streams, measured, kind, stage, "faces"):
                 done = _done(streams.done[one.rows], plan.last_ns)
-                mine.append(_lasting(plan, streams, one, done, np.ones(len(done), dtype=np.bool_)))
+                mine.append(_lasting(plan, streams, one, done, streams.due[one.rows]))
     joined = {name: _joined(parts) for name, parts in found.items()}
     return {name: part for name, part in joined.items() if len(part.rows)}
 
@@ -122,7 +123,8 @@ def _candidates(
         listeners = zip(streams.load[before], streams.listener[before].tolist(), strict=True)
         left = before[[who not in served for who in listeners]].astype(np.int64)
         if len(left):
-            yield _Candidates(rows=left, window=window, nothing=not len(due_rows))
+            nothing = not len(due_rows) and not stage.name.startswith(SOLO_PREFIX)
+            yield _Candidates(rows=left, window=window, nothing=nothing)
 
 
 def _began_ns(plan: Plan, stage: StagePlan, window: Window) -> int:
@@ -133,26 +135,27 @@ def _began_ns(plan: Plan, stage: StagePlan, window: Window) -> int:
 
 def _over(
     recording: Recording, streams: Streams, rows: Ints, options: PlayerOptions, last_ns: int
-) -> tuple[Ints, Bools]:
-    """When each was over for its listener, and whether anything of it came."""
+) -> tuple[Ints, Ints]:
+    """When each was over for its listener, and when it began to be heard."""
     voices = play_voices(recording, streams.take(rows), options, last_ns)
     played = voices.played
     done = _done(streams.done[rows], last_ns)
-    return np.where(played.began, np.maximum(done, played.end_ns), done), played.chunks > 0
+    over = np.where(played.began, np.maximum(done, played.end_ns), done)
+    return over, np.where(played.began, played.start_ns, PLUS_INF_NS)
 
 
 def _done(done: Ints, last_ns: int) -> Ints:
     return np.where(done == NULL, last_ns, done)
 
 
-def _lasting(plan: Plan, streams: Streams, found: _Candidates, over: Ints, came: Bools) -> UnderWay:
-    """Those that lasted as long as is asked."""
+def _lasting(plan: Plan, streams: Streams, found: _Candidates, over: Ints, start: Ints) -> UnderWay:
+    """Those that lasted as long as is asked, and of which something is known."""
     window = found.window
     pause = np.array([_pause_ns(plan, str(load)) for load in streams.load[found.rows]], dtype=np.int64)
     lasted = over > window.start_ns
     if not found.nothing:
         lasted &= over + pause >= window.end_ns
-    told = came | (np.minimum(over, window.end_ns) - streams.due[found.rows] >= SILENT_NS)
+    told = (start < window.end_ns) | (np.minimum(over, window.end_ns) - streams.due[found.rows] >= SILENT_NS)
     return _part(found.rows[lasted & told], window)
 
 

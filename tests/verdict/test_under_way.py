@@ -173,6 +173,16 @@ def test_a_wait_of_under_a_second_tells_nothing_yet(waited_ns: int, streams: int
     assert stage_of(builder)["speech"]["streams"] == streams
 
 
+@pytest.mark.parametrize(("media_ms", "streams"), [(399.0, 0), (400.0, 1)])
+def test_a_run_that_broke_off_before_the_lookahead_was_there_tells_nothing(
+    media_ms: float, streams: int
+) -> None:
+    end = START + 4 * MS
+    builder = alone(window=(START, end))
+    builder.voice("alone", end - 90 * MS, [20.0], [media_ms], utterance=-1, end="open", done_ms=92.0)
+    assert stage_of(builder)["speech"]["streams"] == streams
+
+
 def test_a_service_without_an_answer_all_through_the_window_fails_every_gate() -> None:
     builder = alone()
     for listener in (0, 1):
@@ -276,3 +286,6 @@ def test_faces_alone_that_took_their_whole_window_are_seen() -> None:
     solo = judge(builder.build(), POINT)["solo"]["faces"]
     assert (solo["streams"], solo["under_way"]) == (1, 1)
     assert solo["fps_p5"] == 4
+    # One that only reached into it is no reference.
+    builder.rows["streams"][-1]["done"] = 6 * S
+    assert judge(builder.build(), POINT)["solo"]["faces"]["streams"] == 0
