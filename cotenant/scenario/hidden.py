@@ -68,7 +68,7 @@ class Secrets:
         return by_form(text)
 
     def mask(self, text: str) -> str:
-        """A line of a log, a byte a character, with stars for each character of a secret."""
+        """Lines of a log, a byte a character, with stars for each character of a secret."""
         for value in self.values:
             told = value.encode(errors="replace").decode("latin-1")
             text = text.replace(told, "*" * len(told))
