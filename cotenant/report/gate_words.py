@@ -92,7 +92,9 @@ def short_sentence(gate: Mapping[str, Any]) -> str:
     name, value = NAMES.get(metric, metric), number_of(gate, "value")
     limit = _shown(metric, float(gate["limit"])).removeprefix("+")
     if value is None:
-        said = f"{name.removeprefix('of ')} unknown"
+        # One that fails without a value is known to be over its limit.
+        known = (gate.get("why") or {}).get("value") if gate["verdict"] == "fail" else None
+        said = f"{name.removeprefix('of ')} {safe(known or 'unknown')}"
     elif name.startswith("of "):
         said = f"{_shown(metric, value)} {name}"
     else:

@@ -55,6 +55,8 @@ def judge_gate(
     value, reason = number_of(part, gate.metric)
     bounds = bounds_of(part, gate.metric, tail)
     decided, why = _decide(gate, value, reason, bounds, decision, tail)
+    if value is None and _fails_at_least(gate, part, decision, tail):
+        decided, why = "fail", reason
     margin = None if value is None else _margin(gate, value)
     verdict, why = _doubted(gate, doubt, decided, why, margin)
     if verdict == "pass" and gate.metric in part.doubts:
@@ -151,6 +153,14 @@ def _at_worst(gate: Gate, doubted: Doubted, decision: str, tail: float) -> tuple
         if verdict == "pass":
             return "pass", ""
     return "inconclusive", doubted.reason
+
+
+def _fails_at_least(gate: Gate, part: Part, decision: str, tail: float) -> bool:
+    """Whether a metric that is not known is too large in any case."""
+    if not gate.op.startswith("<") or (least := part.least.get(gate.metric)) is None:
+        return False
+    value, reason = number_of(least.part, least.path)
+    return _decide(gate, value, reason, bounds_of(least.part, least.path, tail), decision, tail)[0] == "fail"
 
 
 def lacking(gate: Gate, plan: Plan, stage: StagePlan) -> str:

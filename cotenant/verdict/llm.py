@@ -11,13 +11,26 @@ from cotenant.verdict import columns
 from cotenant.verdict.blocks import block_of
 from cotenant.verdict.columns import NULL, Bools, Ints, Streams
 from cotenant.verdict.plan import Load, Window, length_ns, within
-from cotenant.verdict.sample import Part, Quantiles, Ratio, milliseconds, put, put_exact, put_quantiles
+from cotenant.verdict.sample import (
+    Doubted,
+    Least,
+    Part,
+    Quantiles,
+    Ratio,
+    milliseconds,
+    put,
+    put_exact,
+    put_quantiles,
+)
 
 ALIVE_SHARE: Final = 0.95
 ON_TIME_SHARE: Final = 0.95
 ON_TIME_NS: Final = 100 * NS_PER_MS
 NO_WINDOW: Final = "this was not measured"
 NO_REQUEST: Final = "no request was due in the measure window"
+WAITING: Final = (
+    "no request was due in the measure window: those that waited all through it are too few to pass"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +58,9 @@ def read_tokens(recording: Recording, streams: Streams) -> Tokens:
 def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, ...], block_ns: int) -> Part:
     """One load in one stage (or solo window).
 
-    Rates cover the window and all requests that were at work in it; `ttft` those due in it; `itl` the gaps
-    that ended in it; `tpot` and `finished` the requests that ended in it.
+    Rates cover the window and all requests that were at work in it; `ttft` those due in it (where none was,
+    those that waited for their first token all through it); `itl` the gaps that ended in it; `tpot` and
+    `finished` the requests that ended in it.
     """
     part = Part()
     rows = np.flatnonzero((everything.streams.stage == stage) & (everything.streams.load == load.name))
@@ -62,7 +76,12 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     _prompts(part, streams.prompt_tokens[prompted], mute, span_ns, _lacking(windows))
     due = within(streams.due, windows)
     part.entry["requests"] = int(np.count_nonzero(due))
-    _first_tokens(part, streams.take(due), first[due], block_of(streams.due[due], windows, block_ns))
+    timed, since = due, streams.due
+    if not due.any():
+        timed, since = _waiting(streams, first, windows)
+    _first_tokens(part, streams.take(timed), first[timed], block_of(since[timed], windows, block_ns))
+    if not due.any() and timed.any():
+        part.doubts |= {f"ttft_ms.{name}": Doubted(reason=WAITING) for name in ("p50", "p95", "p99")}
     _gaps(part, everything, rows, windows, block_ns)
     ended = np.flatnonzero(finished & (counts > 1))
     numbers = columns.sum_of(everything.tokens, everything.offsets)[rows[ended]]
@@ -76,6 +95,19 @@ def llm_part(everything: Tokens, load: Load, stage: str, windows: tuple[Window, 
     part.entry["errors"] = {str(kind): int(number) for kind, number in zip(kinds, numbers, strict=True)}
     _delivered(part, load, streams, last, due, windows)
     return part
+
+
+def _waiting(streams: Streams, first: Ints, windows: tuple[Window, ...]) -> tuple[Bools, Ints]:
+    """Which requests waited for their first token all through a window, and from when on in it: of a server
+    so slow, or hung, that nothing else falls due in it."""
+    waiting, since = np.zeros(len(streams), dtype=np.bool_), streams.due.copy()
+    for window in windows:
+        until = np.where(streams.done == NULL, window.end_ns, streams.done)
+        until = np.where(first == NULL, until, first)
+        mine = (streams.due < window.start_ns) & (until >= window.end_ns) & (streams.due != NULL)
+        waiting |= mine
+        since[mine] = window.start_ns
+    return waiting, since
 
 
 def _still(streams: Streams) -> Bools:
@@ -144,6 +176,7 @@ def _first_tokens(part: Part, streams: Streams, first: Ints, blocks: Ints) -> No
             part.why[f"ttft_ms.{name}"] = (
                 f"over {low:g} ms: requests were still without a token when the load stopped"
             )
+            part.least[f"ttft_ms.{name}"] = Least(part=bare, path=f"ttft_ms.{name}")
 
 
 def _gaps(part: Part, everything: Tokens, rows: Ints, windows: tuple[Window, ...], block_ns: int) -> None:

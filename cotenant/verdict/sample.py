@@ -88,18 +88,28 @@ class Doubted:
     worst: "Part | None" = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Least:
+    """What a metric that is not known is at least: the same metric at `path` of a part of its own."""
+
+    part: "Part"
+    path: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Part:
     """One part of a stage's entry under construction.
 
     `samples` and `why` are keyed by the path below the part, as are `doubts`: a gate over such a metric
-    passes only where the worst that it can be passes too.
+    passes only where the worst that it can be passes too. `least`, keyed as they are, of nulls: a gate fails
+    where even that does.
     """
 
     entry: dict[str, Any] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     samples: dict[str, Sample] = field(default_factory=dict)
     doubts: dict[str, Doubted] = field(default_factory=dict)
+    least: dict[str, Least] = field(default_factory=dict)
 
     def add(self, prefix: str, other: "Part") -> None:
         """Takes over a part under a key of this one."""
@@ -107,6 +117,7 @@ class Part:
         self.why.update(_below(prefix, other.why))
         self.samples.update(_below(prefix, other.samples))
         self.doubts.update(_below(prefix, other.doubts))
+        self.least.update(_below(prefix, other.least))
 
 
 _T = TypeVar("_T")

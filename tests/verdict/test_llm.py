@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cotenant.report.gate_words import short_sentence
 from cotenant.verdict.summary import JudgeOptions, judge
 from tests.verdict.recordings import Builder, S, steady
 
@@ -127,3 +128,34 @@ def test_an_unknown_number_of_prompt_tokens_is_not_zero() -> None:
     builder.rows["streams"][1].update(due=30 * S, done=31 * S)
     builder.rows["tokens"][1]["arrival"] = 30 * S
     assert _stage(builder)["llm"]["decode"]["prompt_tokens_per_s"] == 12.8
+
+
+def test_what_is_known_to_be_over_the_limit_fails_without_a_value() -> None:
+    builder = _run()
+    builder.asked("crowd", 12 * S, [], done_ms=3000, end="open")
+    gates = ("llm.decode.ttft_ms.p95 <= 2s", "llm.decode.ttft_ms.p95 <= 3s", "llm.decode.ttft_ms.p95 >= 1s")
+    stage = _stage(builder, *gates)
+    assert [gate["verdict"] for gate in stage["gates"]] == ["fail", "inconclusive", "inconclusive"]
+    assert stage["gates"][0]["value"] is None
+    said = short_sentence(stage["gates"][0])
+    assert said.startswith("llm.decode.ttft_ms.p95 over 3000 ms: requests were still without a token")
+
+
+def test_a_server_without_a_token_all_through_the_window_fails_though_nothing_was_due_in_it() -> None:
+    builder = _run()
+    for listener in (0, 1):
+        builder.asked("crowd", 9 * S, [], done_ms=11_020, end="open", listener=listener)
+    stage = _stage(builder, "llm.decode.ttft_ms.p95 <= 2s")
+    assert (stage["verdict"], stage["validity"]) == ("fail", "valid")
+    assert (stage["llm"]["decode"]["ttft_ms"]["n"], stage["llm"]["decode"]["requests"]) == (2, 0)
+
+
+def test_a_wait_that_did_not_take_the_whole_window_is_of_no_window() -> None:
+    builder = _run()
+    builder.asked("crowd", 9 * S, [11_000.0 - 1e-6], done_ms=12_000)  # first token just inside
+    assert _stage(builder, "llm.decode.ttft_ms.p95 <= 2s")["llm"]["decode"]["ttft_ms"]["n"] == 0
+    builder.asked("crowd", 9 * S, [11_000.0], done_ms=12_000, listener=1)
+    stage = _stage(builder, "llm.decode.ttft_ms.p95 <= 2s", "llm.decode.ttft_ms.p95 <= 12s")
+    assert stage["llm"]["decode"]["ttft_ms"]["p95"] == 11_000.0
+    # Nothing passes by that alone.
+    assert [gate["verdict"] for gate in stage["gates"]] == ["fail", "inconclusive"]
