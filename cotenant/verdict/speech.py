@@ -8,6 +8,7 @@ from cotenant.playback.arrivals import NULL_NS
 from cotenant.playback.gaps import BURST_NS, gaps_time_weighted
 from cotenant.units import NS_PER_MS, ms_from_ns
 from cotenant.verdict import columns
+from cotenant.verdict.blocks import block_length_ns
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
 from cotenant.verdict.paths import SPEECH_METRICS
 from cotenant.verdict.sample import (
@@ -27,7 +28,7 @@ from cotenant.verdict.sample import (
 )
 from cotenant.verdict.stats import Rare
 from cotenant.verdict.utterances import Utterances
-from cotenant.verdict.voices import Voices, gaps_within
+from cotenant.verdict.voices import Voices, gaps_within, silence_by_block
 
 NO_STREAM: Final = "no voice was due in this stage's measure window"
 NO_GAP: Final = "no utterance came in more than one burst"
@@ -183,14 +184,27 @@ def _stalls(part: Part, voices: Voices, facts: Utterances) -> None:
     put_exact(part, "underruns", underruns, playing, reason)
     put_exact(part, "stall_ms.total", ms_from_ns(int(stall.sum())), playing, reason)
     put_exact(part, "stall_ms.longest", ms_from_ns(int(longest.max(initial=0))), playing, reason)
-    lasts = (stall + heard) / NS_PER_MS
-    sample = Ratio(
-        numerators=stall / NS_PER_MS,
+    put_ratio(part, "stall_ratio", _stall_ratio(voices, facts, stall, heard), reason)
+
+
+def _stall_ratio(voices: Voices, facts: Utterances, stall: Ints, heard: Ints) -> Ratio:
+    """A unit an utterance; of one under way, which lasts for many blocks of time, a unit a block."""
+    whole = ~facts.under_way
+    stalls, heards, blocks = [stall[whole]], [heard[whole]], [facts.blocks[whole]]
+    block_ns = block_length_ns(int(voices.played.audio_ns.max(initial=0)))
+    for place in np.flatnonzero(facts.under_way):
+        silence, audio = silence_by_block(voices, int(facts.rows[place]), block_ns)
+        stalls.append(silence)
+        heards.append(audio)
+        blocks.append(facts.blocks[place] + np.arange(len(silence), dtype=np.int64))
+    silent, audible = np.concatenate(stalls), np.concatenate(heards)
+    lasts = (silent + audible) / NS_PER_MS
+    return Ratio(
+        numerators=silent / NS_PER_MS,
         denominators=lasts,
-        blocks=facts.blocks,
-        rare=Rare(size=UNSEEN_SHARE * float(lasts.sum()) / max(1, size)),
+        blocks=np.concatenate(blocks),
+        rare=Rare(size=UNSEEN_SHARE * float(lasts.sum()) / max(1, len(lasts))),
     )
-    put_ratio(part, "stall_ratio", sample, reason)
 
 
 def _continuity(part: Part, stall_ns: Ints, failed: Bools, silent: Bools, blocks: Ints, lacking: str) -> None:

@@ -18,8 +18,8 @@ then is +infinity, as it is where we give up; one that was over before the windo
 and is left out. So is what nobody could tell yet: a request not heard yet for under a second. All that is
 known is bad or the best that it can be: by such utterances alone a gate can fail, and cannot pass.
 
-All of a window stand in its first time block. They are there at once, and a listener counts once, however
-long the window is.
+All of a window stand in its first time block: they are there at once, and a listener counts once, however
+long the window is. Only of the stall ratio, a share of time, each block of the window is a unit.
 """
 
 from collections.abc import Iterator, Mapping

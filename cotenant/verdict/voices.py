@@ -127,3 +127,24 @@ def heard_within(voices: Voices) -> Voices:
         changed["heard_ns"][row] = max(0, spoken - int(silence.sum()))
         changed["clean"][row] = began and not failed[row] and longest <= CLEAN_STALL_NS
     return replace(voices, played=replace(played, **changed, events=heard), failed=failed)
+
+
+def silence_by_block(voices: Voices, row: int, block_ns: int) -> tuple[Ints, Ints]:
+    """Silence and audio heard of one voice under way, in ns, in each of the blocks that its window is cut
+    into (as in `block_of`, its own being the first)."""
+    low, high = int(voices.since_ns[row]), int(voices.until_ns[row])
+    edges = np.append(low + block_ns * np.arange(max(1, (high - low) // block_ns), dtype=np.int64), high)
+    played, events = voices.played, voices.played.events
+    mine = events.stream == row
+    start, duration = events.start_ns[mine], events.duration_ns[mine]
+    silence = _overlaps(edges, start, start + duration).sum(axis=0)
+    if not played.began[row]:
+        return silence, np.zeros(len(silence), dtype=np.int64)
+    playing = _overlaps(edges, played.start_ns[[row]], played.end_ns[[row]])[0]
+    return silence, np.maximum(0, playing - silence)
+
+
+def _overlaps(edges: Ints, start: Ints, end: Ints) -> Ints:
+    """How much of each span lies between each two edges: spans by rows."""
+    low, high = np.maximum(start[:, None], edges[:-1]), np.minimum(end[:, None], edges[1:])
+    return np.asarray(np.maximum(0, high - low), dtype=np.int64)

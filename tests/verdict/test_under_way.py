@@ -93,7 +93,19 @@ def test_it_is_decided_by_intervals_too() -> None:
     assert stage["verdict"] == "fail"
     assert verdicts(stage)["speech.clean_share"] == "fail"
     # All eight stood in one block of time: no interval is formed of what takes several.
-    assert verdicts(stage)["speech.stall_ratio"] == "inconclusive"
+    assert verdicts(stage)["speech.headroom_ms.p5"] == "inconclusive"
+
+
+def test_one_listener_s_silence_through_six_blocks_of_time_decides_by_interval() -> None:
+    builder = alone(window=(10 * S, 70 * S))
+    builder.stamps(40 * S, 80 * S)
+    builder.scenario["load"]["voices"]["listeners"] = 1
+    slow(builder, until_ns=70 * S + 20 * MS, rtf=10.0)
+    stage = stage_of(builder, INTERVAL)
+    (gate,) = [gate for gate in stage["gates"] if gate["metric"] == "speech.stall_ratio"]
+    assert (gate["verdict"], gate["n"]) == ("fail", 6)
+    assert gate["value"] == pytest.approx(0.9, abs=0.01)
+    assert gate["low"] > 0.5
 
 
 def test_what_sounds_well_passes_nothing_by_lack_of_data() -> None:
@@ -227,65 +239,3 @@ def test_no_pair_is_made_of_settling_texts() -> None:
     assert crowd["speech"]["under_way"] == 1
     assert crowd["vs_reference"]["ttfa_p95"]["n"] == 12
     assert crowd["speech"]["short"] == 0
-
-
-def with_face(builder: Builder, *, fps: float = 25.0, end: str = "open", until_ns: int = END) -> int:
-    """A face of the first listener's slow voice, asked for with it; `fps` pictures arrive each second."""
-    builder.scenario["load"]["faces"]["listeners"] = 1
-    builder.scenario["stages"][0]["load"] = ["voices", "faces"]
-    builder.scenario["gate"] = ["voice", "face"]
-    count = int((until_ns - 4 * S) / S * fps) - round(fps)
-    return builder.face("alone", 4 * S, steady(1000.0, count, 1000.0 / fps), utterance=-1, end=end)
-
-
-def test_a_face_of_a_slow_voice_freezes_with_it() -> None:
-    builder = alone()
-    slow(builder)
-    with_face(builder)
-    stage = stage_of(builder)
-    face = stage["face"]
-    assert (face["streams"], face["under_way"], face["failed"]) == (1, 1, 0)
-    # 400 ms of pictures, then none for 1600 ms: the seven stalls after a picture within 10 to 25 s, and the
-    # one that had begun before.
-    assert face["freezes"] == 8
-    assert face["fps_p5"] == 0
-    assert face["harmonic_fps"] < 5
-    assert face["first_frame_ms"]["p95"] is None
-    assert verdicts(stage)["face.fps_p5"] == "fail"
-    assert verdicts(stage)["face.harmonic_fps"] == "fail"
-    # The pictures keep to the voice, but so few tell nothing of a service.
-    assert verdicts(stage)["face.skew_outside.detect"] == "inconclusive"
-
-
-def test_a_face_that_showed_nothing_more_in_the_window_is_one_hole() -> None:
-    builder = alone()
-    slow(builder)
-    with_face(builder, until_ns=5800 * MS)  # 20 pictures, the last of them at 7.36 s
-    builder.rows["streams"][-1]["done"] = END + 20 * MS
-    face = stage_of(builder)["face"]
-    assert face["harmonic_fps"] == pytest.approx(1 / 15, abs=0.01)
-    assert face["freezes"] == 1
-    assert face["fps_p5"] == 0
-
-
-def test_a_face_that_never_came_has_no_first_picture_by_the_end_of_the_window() -> None:
-    builder = alone()
-    slow(builder)
-    with_face(builder, until_ns=5 * S)
-    builder.rows["frames"].clear()
-    stage = stage_of(builder)
-    assert stage["face"]["first_frame_ms"]["n"] == 0  # by 7 s, playback began without it
-    assert stage["verdict"] == "fail"
-    assert verdicts(stage)["face.harmonic_fps"] == "fail"
-
-
-def test_faces_alone_that_took_their_whole_window_are_seen() -> None:
-    builder = good_run()
-    builder.window("solo:faces", 2 * S, 7 * S)
-    builder.face("solo:faces", S, steady(200.0, 30, 250.0), utterance=-1, end="open")
-    solo = judge(builder.build(), POINT)["solo"]["faces"]
-    assert (solo["streams"], solo["under_way"]) == (1, 1)
-    assert solo["fps_p5"] == 4
-    # One that only reached into it is no reference.
-    builder.rows["streams"][-1]["done"] = 6 * S
-    assert judge(builder.build(), POINT)["solo"]["faces"]["streams"] == 0
