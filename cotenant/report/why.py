@@ -113,9 +113,7 @@ def _beside(stage: Entry, cause: Entry) -> list[str]:
     evidence, facts = cause["evidence"], []
     processes, longest = evidence.get("gpu_processes"), evidence.get("canary_longest_ms")
     if processes is not None and longest is not None and processes > 1:
-        assumed = str(evidence.get("gpu_processes_how", "")).startswith("assumed")
-        about = "about " if assumed else ""
-        facts.append(f"the GPU switched between {about}{processes} processes (canary {format_ms(longest)})")
+        facts.append(f"the GPU switched between about {processes} processes (canary {format_ms(longest)})")
     sm = number(stage, "gpu.sm_percent.mean")
     if sm is not None:
         facts.append(f"SM use {'only ' if sm < _ONLY_PERCENT else ''}{sm:.0f} %")
