@@ -55,14 +55,15 @@ async def speech_server(
         yield server
 
 
-def voice_scenario(url: str, **changes: Any) -> dict[str, Any]:
-    """Two voices of a service at `url`, measured for a second or so."""
+def voice_scenario(url: str, *, closing: bool = True, **changes: Any) -> dict[str, Any]:
+    """Two voices of a service at `url`, measured for a second or so; `closing`: once more at the end, as a
+    baseline is."""
     voices = {"tenant": "tts", "kind": "voices", "listeners": 2, "every": "400ms", "pause": "0ms"}
     return {
         "name": "test",
         "tenants": {"tts": {"kind": "speech", "engine": "attach", "url": url, "protocol": "openai"}},
         "load": {"voices": voices},
-        "stages": [{"name": "alone", "load": ["voices"], "baseline": True}],
+        "stages": [{"name": "alone", "load": ["voices"], "baseline": closing}],
         "timing": {"settle": "200ms", "settle_limit": "1200ms", "measure": "1500ms", "stall_limit": "1s"},
         "gate": ["voice"],
         **changes,

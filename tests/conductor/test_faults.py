@@ -93,7 +93,7 @@ def test_a_service_that_breaks_in_a_stage_is_judged_by_it(
 ) -> None:
     async def main() -> None:
         async with speech_server(lambda n, _served: speech() if n < 2 else bad) as server:
-            ended = await ran(tmp_path, voice_scenario(server.url))
+            ended = await ran(tmp_path, voice_scenario(server.url, closing=False))
         assert ended.code == 1 or ended.summary["validity"] == "invalid", ended.err
         (stage,) = ended.summary["stages"]
         assert stage["verdict"] == "fail"
@@ -230,7 +230,10 @@ def test_a_hang_up_that_is_ignored_ends_no_run(tmp_path: Path) -> None:
     async def main() -> None:
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
         try:
-            async with speech_server() as server, started(tmp_path, voice_scenario(server.url)) as command:
+            async with (
+                speech_server() as server,
+                started(tmp_path, voice_scenario(server.url, closing=False)) as command,
+            ):
                 await command.until_marked("measure", "alone")
                 command.process.send_signal(signal.SIGHUP)
                 ended = await command.end()
@@ -273,7 +276,7 @@ def test_a_long_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.M
 
     async def main() -> None:
         async with speech_server() as server:
-            ended = await ran(tmp_path, voice_scenario(server.url))
+            ended = await ran(tmp_path, voice_scenario(server.url, closing=False))
         assert ended.manifest["status"] == "complete", ended.err
 
     run(main())

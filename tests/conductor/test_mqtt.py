@@ -171,7 +171,8 @@ def test_a_broker_that_never_answers_changes_no_verdict(
 
     async def run(port: int) -> Ended:
         async with speech_server() as server:
-            return await ran(tmp_path, scenario(server.url), "--mqtt", f"mqtt://127.0.0.1:{port}/lab")
+            told = scenario(server.url, closing=False)
+            return await ran(tmp_path, told, "--mqtt", f"mqtt://127.0.0.1:{port}/lab")
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ended = asyncio.run(run(silent.getsockname()[1]))

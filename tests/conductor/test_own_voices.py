@@ -123,7 +123,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Ended:
         "name": "own-voices",
         "tenants": {name: tenant(name, free_port()) for name in HERE},
         "load": {f"to-{name}": {"tenant": name, **voices} for name in HERE},
-        "stages": [{"name": "together", "load": [f"to-{name}" for name in HERE], "baseline": True}],
+        "stages": [{"name": "together", "load": [f"to-{name}" for name in HERE]}],
         "timing": {"settle": "200ms", "measure": "2s", "stall_limit": "10s"},
         "gate": ["voice"],
     }

@@ -11,10 +11,10 @@ from cotenant.run_dir.reader import read, read_audio
 from tests.conductor.harness import Ended, gate, ran
 
 STAGES = ["tts-alone", "talking-head", "llm-decode", "llm-long-prefill", "all-together"]
-# Strict arrivals, so that something is due in every window however busy the machine is.
+# Strict arrivals, at most 2.6 s apart, so that something is due in every window however busy the machine is.
 SHORT = (
     "timing.settle=500ms",
-    "timing.measure=4s",
+    "timing.measure=3s",
     "timing.solo=1s",
     "load.voices.mode=open",
     "load.voices.every=2s",

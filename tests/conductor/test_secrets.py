@@ -115,7 +115,7 @@ def scenario(speech: str, face: str, port: int) -> dict[str, Any]:
     told["load"]["decode"] = {"tenant": "llm", "kind": "completions", "streams": 1, "prompt": 8, "output": 20}
     told["load"]["faces"] = {"tenant": "face", "kind": "faces", "follows": "voices", "listeners": 1}
     told["timing"] |= {"solo": "300ms"}
-    told["stages"] = [{"name": "alone", "load": ["voices", "faces", "decode"], "baseline": True}]
+    told["stages"] = [{"name": "alone", "load": ["voices", "faces", "decode"]}]
     return told
 
 
