@@ -20,6 +20,7 @@ from cotenant.errors import CouldNotRun, UserError
 from cotenant.live.progress import State
 from cotenant.observers.gpu_device import Note
 from cotenant.run_dir.reader import read
+from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario
 from cotenant.tenants import mps
@@ -57,7 +58,7 @@ def scenario(folder: Path, mode: str = "mps", **llm: Any) -> Scenario:
     }  # fmt: skip
     path = folder / "test.yaml"
     path.write_text(yaml.safe_dump(text), encoding="utf-8")
-    return load(str(path), ())
+    return resolve(load(str(path), ()), "gpu")
 
 
 class Quiet:
