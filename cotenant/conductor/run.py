@@ -181,7 +181,12 @@ def _manifest(scenario: Scenario, device: preflight.Device, run_id: str, secrets
         "seed": scenario.seed,
         "started_wall_ns": wall_ns,
         "anchor": {"mono_ns": mono_ns, "wall_ns": wall_ns},
-        "device": {"kind": device.kind, "name": device.name, "cpu_count": device.cpu_count},
+        "device": {
+            "kind": device.kind,
+            "name": device.name,
+            "cpu_count": device.cpu_count,
+            "machine_cpu_count": os.cpu_count(),
+        },
         "sharing": sharing.facts(scenario, device),
         "cores": cores.facts(scenario, os.sched_getaffinity(0)),
         "versions": {"cotenant": __version__, "python": platform.python_version(), **_package_versions()},

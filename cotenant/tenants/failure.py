@@ -18,8 +18,8 @@ _KNOWN: Final[tuple[tuple[str, Sentence], ...]] = (
     ),
     (
         r"No module named '?([\w.]+)'?",
-        "its Python has no package {1}; install it there, or name the environment that has vLLM in "
-        "vllm.bin or vllm.python",
+        "its Python has no package {1}; install it there, or start it by the Python of an environment that "
+        "has it (of a vLLM: vllm.bin or vllm.python)",
     ),
     (
         r"No package metadata was found for vllm",

@@ -106,7 +106,9 @@ def measuring_caveats(
 
 def _others(recording: Recording, windows: tuple[Window, ...]) -> Iterator[Caveat]:
     """CPU time of what is not this run, where it was read around all of the windows."""
-    cores = (recording.manifest.get("device") or {}).get("cpu_count")
+    device = recording.manifest.get("device") or {}
+    # The whole machine's time is read, also where this run may use some of its cores only.
+    cores = device.get("machine_cpu_count") or device.get("cpu_count")
     rows = columns.table(recording, "host")
     mine = columns.texts(rows, "metric") == "others_cpu_s"
     at, cpu_s = columns.ints(rows, "t")[mine], columns.floats(rows, "value")[mine]

@@ -75,6 +75,11 @@ def test_a_face_by_hand() -> None:
     assert (told["frames"], told["first_frame_ms"], told["media_fps"]) == (4, 100, 25)
     assert told["arrived_fps"] == pytest.approx(3 / 0.14)
     assert any("fewer than are shown" in text for word, text in found("face", told) if word == "note")
+    slower_clock = [round(index * 40.3) for index in range(50)]
+    told = face_numbers(
+        ROW, [at * MS for at in slower_clock], [index * 40 * MS for index in range(50)], [9] * 50, 25
+    )
+    assert {word for word, _ in found("face", told)} == {"ok"}
     single = face_numbers(ROW, [1], [0], [9], 25)
     assert (single["arrived_fps"], single["media_fps"], single["gap_ms"]) == (None, None, None)
     assert found("face", single)

@@ -16,11 +16,15 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The working directory is one with the generators and some modules that cannot be imported."""
     (tmp_path / "generators.py").write_bytes((GENERATORS / "generators.py").read_bytes())
     (tmp_path / "needs_more.py").write_text("import no_such_dependency\n")
+    asks = "from cotenant.errors import CouldNotRun\n"
+    (tmp_path / "asks.py").write_text(asks + "raise CouldNotRun('pip install more')\n")
+    made = "class Voice:\n    def __init__(self):\n        raise CouldNotRun('set MODEL to its folder')\n"
+    (tmp_path / "asks_when_made.py").write_text(asks + made)
     (tmp_path / "raises.py").write_text("raise RuntimeError('the GPU is gone\\nsecond line')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     yield
-    for name in ("generators", "needs_more", "raises"):
+    for name in ("generators", "needs_more", "raises", "asks", "asks_when_made"):
         sys.modules.pop(name, None)
 
 
@@ -90,3 +94,13 @@ def test_a_rate_that_is_none_is_refused(rate: object) -> None:
 def test_options_that_do_not_go_together_are_refused(arguments: list[str], part: str) -> None:
     with pytest.raises(UserError, match=part):
         source_service.make(server.parse_arguments(arguments))
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [("asks:say", "pip install more"), ("asks_when_made:Voice", "set MODEL to its folder")],
+)
+def test_what_a_module_itself_says_that_it_needs_is_said_as_it_stands(target: str, sentence: str) -> None:
+    with pytest.raises(CouldNotRun) as caught:
+        source.load(target, "speech", batched=False)
+    assert str(caught.value) == sentence

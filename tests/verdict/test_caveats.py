@@ -112,6 +112,17 @@ def test_who_else_used_the_machine_is_said_where_it_is_known(
     assert all(one["others_share"] == 0.5 for one in caveats)
 
 
+def test_of_a_machine_whose_other_cores_this_run_may_not_use_all_are_counted() -> None:
+    builder = good_run()
+    builder.rows["host"] += [
+        {"t": second * S, "source": "host", "metric": "others_cpu_s", "value": 1.0 * second}
+        for second in range(0, 200, 5)
+    ]
+    device = {"kind": "cpu", "name": "test", "cpu_count": 2, "machine_cpu_count": 4}
+    caveats = _summary(builder, device=device)["stages"][1]["caveats"]
+    assert [one["others_share"] for one in caveats if one["kind"] == "others-cpu"] == [0.25]
+
+
 def test_an_attached_service_is_not_taken_for_somebody_else() -> None:
     builder = good_run()
     attached = {"kind": "speech", "engine": "attach", "url": "http://127.0.0.1:1"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from cotenant.errors import CouldNotRun, UserError
+from cotenant.errors import CotenantError, CouldNotRun, UserError
 
 log = logging.getLogger("cotenant.source")
 
@@ -82,6 +82,8 @@ def _module(name: str) -> Any:
             f"{name} imports {error.name!r}, which is not installed for {sys.executable}; use the Python "
             "of the model's own environment"
         ) from None
+    except CotenantError:
+        raise  # a module that says itself what it needs
     except Exception as error:
         log.exception("importing %s failed", name)
         raise CouldNotRun(f"importing {name} failed: {_told(error)}") from None
@@ -109,6 +111,8 @@ def _attribute(module: Any, name: str, path: str) -> Any:
 def _made(cls: type, target: str) -> Any:
     try:
         return cls()
+    except CotenantError:
+        raise
     except Exception as error:
         log.exception("%s() failed", target)
         raise CouldNotRun(
