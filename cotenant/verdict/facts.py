@@ -147,6 +147,9 @@ def timing_errors(facts: Facts, stage: StagePlan) -> dict[str, TimingError]:
             # What began while the stage settled is at work in its window.
             mask = (facts.streams.stage == stage.name) & (facts.streams.load == name)
             arrivals = np.flatnonzero(mask).astype(np.int64)
+        if (under_way := facts.under_way.get(stage.name)) is not None:
+            # What was under way was sent while the stage settled: how late says nothing of the window.
+            sends = sends[~np.isin(sends, under_way.rows)]
         found[name] = error_of(facts.timing, arrivals, sends)
     return found
 

@@ -26,7 +26,7 @@ MOST_NS: Final = 5_000 * NS_PER_MS
 OTHER_STEP_NS: Final = 5 * STEP_NS
 MOSTLY: Final = 0.5
 SLOWER: Final = "no lookahead helps: the voice is made slower than real time"
-UNENDED: Final = "utterances that took the whole measure window prove no lookahead"
+UNENDED: Final = "utterances that were under way before the measure window prove no lookahead"
 _OF_PLAYBACK: Final = ("speech.clean_share", "speech.stall", "speech.headroom_ms", "speech.underruns")
 _OF_PLAYER: Final = (*_OF_PLAYBACK, "speech.time_to_playback_ms")
 

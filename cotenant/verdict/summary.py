@@ -7,6 +7,9 @@ its reason in the `why` beside it, by dotted path. Of the run: `verdict` pass | 
 alone.
 
 Of a stage, beside `verdict`, `validity`, `gates` and what each load got (`speech`, `face`, `llm` by load):
+speech, face     `under_way`, where there are any: how many are judged by what of them was heard (seen) in the
+                 window, since nothing fell due there (`cotenant.verdict.under_way`); `speech.delay_ms`: how
+                 long turns waited for the one before them, which no TTFA holds
 gpu              metric -> `mean` over the measure window, `coverage` (the share of it that is known)
 canary_ms        how long a tiny kernel waited on the GPU: `p50`, `p99`
 host_canary_ms   by how much the host woke a sleeper too late, the worst of each second: `p50`, `p99`

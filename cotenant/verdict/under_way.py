@@ -101,8 +101,8 @@ def under_way_caveat(under_way: Bools) -> Iterator[Caveat]:
     if count:
         yield caveat(
             "under-way",
-            f"{count} of {size} utterances took the whole measure window (none fell due for their listeners "
-            "in it): they are judged by what was heard in it",
+            f"{count} of {size} utterances were under way when the measure window began, and none fell due "
+            "in it for their listeners: they are judged by what was heard of them in it",
             "measure longer (--set timing.measure=...)",
             under_way=count,
             streams=size,
