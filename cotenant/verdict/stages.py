@@ -83,6 +83,7 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
         part=part,
         paired=match,
         invalid=invalid_because(
+            facts.recording,
             plan,
             stage,
             errors,

@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+
 from cotenant.records import Recording
-from cotenant.units import NS_PER_MS, duration_text
+from cotenant.units import NS_PER_MS, NS_PER_S, duration_text
+from cotenant.verdict import columns
 from cotenant.verdict.caveats import Caveat, caveat
+from cotenant.verdict.columns import NULL
 from cotenant.verdict.observed import told_by
 from cotenant.verdict.plan import Plan, StagePlan
 from cotenant.verdict.timing import LIMIT_NS, TimingError
@@ -16,9 +20,12 @@ NOTHING_DUE: Final = (
     "(--set timing.measure=...)"
 )
 _FOLLOWING = ("drain", "idle")
+# Longer than any player waits; a busy machine's hiccups are the timing error's matter.
+STOOD_STILL_NS: Final = NS_PER_S
 
 
 def invalid_because(
+    recording: Recording,
     plan: Plan,
     stage: StagePlan,
     errors: Mapping[str, TimingError],
@@ -46,6 +53,10 @@ def invalid_because(
         if entry.get("delivered") is False:
             share = 100 * float(entry["delivered_share"])
             found.append(f"{load}: the load was not delivered ({_delivery(plan, load, share)})")
+    found += [
+        f"our own load process {name} stood still for {still_ns / NS_PER_S:.1f} s, and sent nothing meanwhile"
+        for name, still_ns in _stood_still(recording, plan, stage).items()
+    ]
     timing = plan.scenario.timing
     for kind, name, inside in _faults_of(plan, stage):
         if kind == "settle" and name == stage.name and not silent:
@@ -57,6 +68,26 @@ def invalid_because(
             found.append(
                 f"our own load process {name} ended" if name else "one of our own load processes ended"
             )
+    return found
+
+
+def _stood_still(recording: Recording, plan: Plan, stage: StagePlan) -> dict[str, float]:
+    """Load process -> the longest time, ns, that its loop stood still in the stage, where it is too long.
+
+    A process that is stopped sends late and gives up on what it did not read: not the service's doing.
+    """
+    rows = columns.table(recording, "host")
+    still_ns, told = columns.floats(rows, "value"), columns.ints(rows, "t")
+    # It is written each second, and after a longer halt at once.
+    began = told - np.nan_to_num(still_ns).astype(np.int64)
+    long = (columns.texts(rows, "metric") == "loop_lag_ns") & (still_ns > STOOD_STILL_NS) & (told != NULL)
+    inside = np.zeros(len(told), dtype=np.bool_)
+    for window in plan.lived.get(stage.name, ()):
+        inside |= (told > window.start_ns) & (began < window.end_ns)
+    found: dict[str, float] = {}
+    for index in np.flatnonzero(long & inside):
+        name = str(columns.texts(rows, "source")[index])
+        found[name] = max(found.get(name, 0.0), float(still_ns[index]))
     return found
 
 

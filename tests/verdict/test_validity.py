@@ -191,3 +191,19 @@ def test_writers_tell_whose_bracket_it_is() -> None:
     tables = {**recording.tables, "chunks": chunks.append_column("writer", names)}
     named = Recording(manifest=recording.manifest, tables=tables)
     assert judge(named, POINT)["stages"][0]["timing"]["voices"]["p99_ms"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("at_s", "still_s", "invalid"),
+    [(85, 1.5, "crowd"), (81, 7.0, "crowd"), (85, 0.9, None), (60, 1.5, "alone"), (76, 1.5, None)],
+)
+def test_a_load_process_that_stood_still_spoils_the_stage_it_did_so_in(
+    at_s: int, still_s: float, invalid: str | None
+) -> None:
+    builder = good_run()
+    builder.rows["host"].append(
+        {"t": at_s * S, "source": "listeners", "metric": "loop_lag_ns", "value": still_s * S}
+    )
+    stages = _stages(builder)
+    told = {name: stage["invalid_because"] for name, stage in stages.items() if stage["invalid_because"]}
+    assert list(told) == ([] if invalid is None else [invalid])
