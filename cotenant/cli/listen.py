@@ -146,24 +146,23 @@ def _named(recording: "Recording", text: str) -> dict[str, Any]:
 
 
 def _by_headroom(recording: "Recording", judging: JudgeOptions) -> list[dict[str, Any]]:
-    """The rows of the measured voices, those with the least headroom first."""
+    """The rows of the voices that are judged, those with the least headroom first."""
     import numpy as np
 
     from cotenant.report.audio import voices
-    from cotenant.verdict.columns import read_streams
+    from cotenant.verdict.facts import read_facts
     from cotenant.verdict.judging import player_options
-    from cotenant.verdict.plan import measured_rows, read_plan
-    from cotenant.verdict.voices import play_voices
+    from cotenant.verdict.plan import read_plan
+    from cotenant.verdict.stats import TAIL
 
     plan = read_plan(recording)
-    streams = read_streams(recording)
+    facts = read_facts(recording, plan, player_options(plan, judging), TAIL)
     rows = {row["stream"]: row for row in voices(recording)}
     every = [*plan.stages, *([plan.again] if plan.again else [])]
-    measured = np.concatenate([np.zeros(0, np.int64), *(measured_rows(plan, streams, s.name) for s in every)])
-    chosen = streams.take(measured[np.isin(streams.stream[measured], list(rows))])
-    played = play_voices(recording, chosen, player_options(plan, judging), plan.last_ns).played
-    order = np.argsort(played.headroom_ns, kind="stable")
-    return [rows[int(stream)] for stream in chosen.stream[order]]
+    judged = np.concatenate([np.zeros(0, np.int64), *(facts.voice_rows[stage.name] for stage in every)])
+    streams, headroom_ns = facts.voices.streams.stream[judged], facts.voices.played.headroom_ns[judged]
+    order = np.argsort(headroom_ns, kind="stable")
+    return [rows[int(stream)] for stream in streams[order] if int(stream) in rows]
 
 
 def _name(row: dict[str, Any]) -> str:

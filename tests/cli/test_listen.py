@@ -129,6 +129,16 @@ def test_worst_is_the_one_with_the_least_headroom(tmp_path: Path, capsys: pytest
     assert "alone/0/1 (stream 1000003)" in capsys.readouterr().err
 
 
+def test_worst_is_there_where_the_window_held_none_but_one_that_was_under_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Due at second 1, still spoken at second 9; the next one only at second 11."""
+    slow = [(100.0 + 1000 * number, 2400) for number in range(9)]
+    write_voice_run(tmp_path / "run", [slow, *VOICES[1:]], window=(3 * S, 8 * S))
+    assert listen(tmp_path / "run", "worst", "--lookahead", "0ms", "--wav", tmp_path / "w.wav") == 0
+    assert "alone/0/0 (stream 1000001)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [
