@@ -12,6 +12,7 @@ from cotenant.tenants.reaper_client import Reaper
 
 GPU: Final = "gpu"
 CANARY: Final = "gpu-canary"
+HOST: Final = "host"
 # Those that print a line once they are ready, or why they are not.
 _TELL: Final = (GPU, CANARY)
 
@@ -34,7 +35,8 @@ async def start_observers(
             [sys.executable, "-m", module, "--run-dir", str(run.run_dir), *flags],
             env=shared_env if name == CANARY else {},
             log=run.own_logs() / f"observer-{name}.log",
-            cpus=run.manifest["cores"]["own"],
+            # The host's sleeper is to feel what the tenants do to their cores.
+            cpus=run.manifest["cores"]["tenants" if name == HOST else "own"],
         )
 
 
@@ -54,7 +56,7 @@ def commands(
     observe = scenario.observe
     chosen = {}
     if observe.host:
-        chosen["host"] = ["cotenant.observers.host", "--pids", tenants, "--run-pid", str(run_pid)]
+        chosen[HOST] = ["cotenant.observers.host", "--pids", tenants, "--run-pid", str(run_pid)]
     for name in urls if observe.engine else ():
         tenant = scenario.tenants[name]
         if tenant.kind == "completions":

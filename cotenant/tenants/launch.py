@@ -166,7 +166,7 @@ def environment(
     tenant: Tenant, device_kind: DeviceKind, shared_env: Mapping[str, str] = NO_ENV
 ) -> dict[str, str]:
     """What a tenant's environment has beyond ours: `shared_env` not on the CPU; the user's `env` wins."""
-    variables = {"PYTHONUNBUFFERED": "1"}
+    variables = {"PYTHONUNBUFFERED": "1", "PATH": path_with_ours(os.environ)}
     if tenant.engine == "builtin" and tenant.threads is not None:
         # Pools that are sized when a library is loaded, before the server can set torch's own.
         variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(tenant.threads))
@@ -178,6 +178,11 @@ def environment(
         variables |= shared_env
         variables |= _mps_environment(tenant.mps) if tenant.mps is not None else {}
     return variables | tenant.env
+
+
+def path_with_ours(environ: Mapping[str, str]) -> str:
+    """PATH with our own environment's programs behind the user's: a scenario may launch `cotenant serve`."""
+    return os.pathsep.join([environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 async def _start_command(

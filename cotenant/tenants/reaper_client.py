@@ -190,12 +190,17 @@ class Reaper:
         if event["event"] == "started":
             started.set_result(event["pid"])
         else:
-            started.set_exception(CouldNotRun(f"{identifier} cannot be started: {event['error']}"))
+            started.set_exception(CouldNotRun(f"{identifier} cannot be started: {_told(event['error'])}"))
 
     def _ended(self, identifier: str, how: Exit) -> None:
         self._exits[identifier].set_result(how)
         if self._on_exit is not None:
             self._on_exit(identifier, how)
+
+
+def _told(error: str) -> str:
+    advice = "; give its path, or activate the environment that has it"
+    return error + (advice if "No such file or directory" in error else "")
 
 
 def _absolute(path: Path) -> str:

@@ -47,8 +47,9 @@ WITHIN: Final = "it was at work in all of this stage"
 VOICE_TEXT: Final = "{} waited for the voice: its sound came late or stood still"
 VETO_TEXT: Final = {
     "own_load": "{} began while our own load process stood still (up to {:.0f} ms)",
-    "host": "{} began while the host itself stood still or was starved (a sleeper woke up to {:.0f} ms late)",
+    "host": "{} began while the host woke a sleeper late (by up to {:.0f} ms, a large part of the delay)",
 }
+STARVED_TEXT: Final = "{} began while the tenants used all of their cores"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,9 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
         if (chosen := blame.word == word).any():
             delays = blame.vetoes.own_ns if word == "own_load" else blame.vetoes.host_ns
             longest = float(np.nanmax(np.append(delays[chosen], 0.0))) / NS_PER_MS
-            text = VETO_TEXT[word].format(count_text(blame.of, int(chosen.sum()), len(chosen)), longest)
+            starved = word == "host" and blame.vetoes.starved[chosen].all()
+            told = STARVED_TEXT if starved else VETO_TEXT[word]
+            text = told.format(count_text(blame.of, int(chosen.sum()), len(chosen)), longest)
             entries.append(_entry(run, found, blame, word, None, chosen, text))
     if (chosen := blame.word == VOICE).any():
         follows = [load.follows for load in run.facts.plan.of_kind(found.plan, "faces")]

@@ -9,7 +9,7 @@ from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.causes_time import Series
 from cotenant.verdict.causes_units import Events, Units
-from cotenant.verdict.columns import NULL, Floats, Ints, Streams, Texts
+from cotenant.verdict.columns import NULL, Bools, Floats, Ints, Streams, Texts
 from cotenant.verdict.facts import Facts
 
 NO_HOST: Final = "nothing watched the host then"
@@ -19,7 +19,7 @@ NO_TIMING: Final = "our own timing error is not known then"
 _SHARE_GPU: Final = 0.2
 _SHARE_CPU: Final = 0.5
 _REACH_NS: Final = 2 * NS_PER_S
-# The host is starved where its processes use this share of its cores; its stamps are then late anyway.
+# The host is starved where its processes use this share of their cores; its stamps are then late anyway.
 STARVED: Final = 0.95
 
 
@@ -27,12 +27,14 @@ STARVED: Final = 0.95
 class Vetoes:
     """Per event: the word `own_load`, `host`, `unknown`, or "" where a tenant may be to blame.
 
-    `own_ns` and `host_ns`: by how much each may have delayed it, NaN where that is not known.
+    `own_ns` and `host_ns`: by how much each may have delayed it, NaN where that is not known. `starved`: the
+    tenants used all of their cores then.
     """
 
     word: Texts
     own_ns: Floats
     host_ns: Floats
+    starved: Bools
 
 
 def vetoes_of(facts: Facts, streams: Streams, table: str, units: Units, events: Events) -> Vetoes:
@@ -43,7 +45,7 @@ def vetoes_of(facts: Facts, streams: Streams, table: str, units: Units, events: 
     known = events.unit >= 0
     if not known.any():
         word[:] = "unknown"
-        return Vetoes(word=word, own_ns=own, host_ns=host)
+        return Vetoes(word=word, own_ns=own, host_ns=host, starved=known)
     start, end = units.start_ns[events.unit], units.end_ns[events.unit]
     # What never came has no stamp that could be wrong.
     own = np.where(events.open, 0.0, _own_error(facts, streams, table, events.stream, end))
@@ -51,25 +53,30 @@ def vetoes_of(facts: Facts, streams: Streams, table: str, units: Units, events: 
     delay = np.maximum(events.duration_ns, end - start - units.usual_ns).astype(np.float64)
     share = _SHARE_GPU if facts.plan.has_gpu else _SHARE_CPU
     by_own, by_host = own >= share * delay, host >= share * delay
-    if facts.plan.has_gpu:
-        by_host |= cpu_share(facts, start, end) >= STARVED
+    starved = known & facts.plan.has_gpu & (cpu_share(facts, start, end) >= STARVED)
+    by_host |= starved
     word[np.isnan(host) | np.isinf(own) | ~known] = "unknown"
     word[by_host & known] = "host"
     word[by_own & np.isfinite(own) & known] = "own_load"
-    return Vetoes(word=word, own_ns=np.where(np.isinf(own), np.nan, own), host_ns=host)
+    own = np.where(np.isinf(own), np.nan, own)
+    return Vetoes(word=word, own_ns=own, host_ns=host, starved=starved)
 
 
 def cpu_share(facts: Facts, start_ns: Ints, end_ns: Ints) -> Floats:
-    """The share of the host's cores that the run's processes used, over the second around each window; NaN
-    where it is not known."""
+    """The share of their cores that the run's processes used, over the second around each window; NaN where
+    it is not known. Where the tenants have cores of their own, it is they alone."""
+    tenants = (facts.recording.manifest.get("cores") or {}).get("tenants")
     cores = (facts.recording.manifest.get("device") or {}).get("cpu_count")
+    if apart := isinstance(tenants, list) and bool(tenants):
+        cores = len(tenants)
     rows = columns.table(facts.recording, "host")
     mine = columns.texts(rows, "metric") == "cpu_s"
     at, value = columns.ints(rows, "t")[mine], columns.floats(rows, "value")[mine]
     source = columns.texts(rows, "source")[mine]
+    names = set(source) & set(facts.plan.scenario.tenants) if apart else set(source)
     low, high = start_ns - NS_PER_S // 2, end_ns + NS_PER_S // 2
     total, some = np.zeros(len(start_ns)), False
-    for name in sorted(set(source)):
+    for name in sorted(names):
         own = np.flatnonzero((source == name) & ~np.isnan(value) & (at != NULL))
         own = own[np.argsort(at[own], kind="stable")]
         if len(own) > 1:

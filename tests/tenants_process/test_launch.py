@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -98,11 +100,13 @@ def test_a_tenant_may_have_a_device_of_its_own(
     assert launch.environment(spec, kind).get("CUDA_VISIBLE_DEVICES") == visible
 
 
-def test_the_environment_of_a_tenant() -> None:
+def test_the_environment_of_a_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    path = f"/usr/bin{os.pathsep}{Path(sys.executable).parent}"
     mps = {"thread_percentage": 50, "priority": 1}
     spec = tenant(threads=3, mps=mps, env={"MKL_NUM_THREADS": "9", "A": "b"})
     assert launch.environment(spec, "gpu") == {
-        "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "9", "A": "b",
+        "PYTHONUNBUFFERED": "1", "PATH": path, "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "9", "A": "b",
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50", "CUDA_MPS_CLIENT_PRIORITY": "1",
     }  # fmt: skip
     assert "CUDA_MPS_CLIENT_PRIORITY" not in launch.environment(spec, "cpu")
@@ -112,7 +116,7 @@ def test_the_environment_of_a_tenant() -> None:
         ("A", "b"),
     }
     assert launch.environment(spec, "cpu", shared).keys().isdisjoint({"CUDA_MPS_PIPE_DIRECTORY"})
-    assert launch.environment(tenant(device="cpu"), "gpu", shared) == {"PYTHONUNBUFFERED": "1"}
+    assert launch.environment(tenant(device="cpu"), "gpu", shared) == {"PYTHONUNBUFFERED": "1", "PATH": path}
     assert "OMP_NUM_THREADS" not in launch.environment(tenant(), "cpu")
 
 
@@ -255,3 +259,21 @@ def test_attaching_to_nothing_says_what_to_do(tmp_path: Path) -> None:
 def test_an_unresolved_engine_is_our_own_fault(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not resolved"):
         start(tmp_path, tenant(engine="auto"))
+
+
+def test_a_launched_command_finds_the_programs_of_our_own_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `/venv/bin/cotenant run`, the environment not activated; the user's own PATH comes first."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder, names in ((ours, ("mine", "both")), (theirs, ("both",))):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text(f"#!/bin/sh\necho {folder.name}\n")
+            (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{theirs}:/bin")
+    monkeypatch.setattr(sys, "executable", str(ours / "python"))
+    environment = launch.environment(tenant(), "cpu")
+    said = [subprocess.run([name], env=environment, capture_output=True, text=True, check=True).stdout
+            for name in ("mine", "both")]  # fmt: skip
+    assert said == ["ours\n", "theirs\n"]

@@ -111,3 +111,32 @@ def test_the_canary_counts_busy_processes_under_time_slicing_only() -> None:
     assert "assumed" in found["time-slice"]["evidence"]["gpu_processes_how"]
     assert found["mps"]["evidence"]["gpu_processes"] is None
     assert found["mps"]["why"]["evidence.gpu_processes"] == "counted under time slicing only"
+
+
+@pytest.mark.parametrize(
+    ("busy", "tenants", "starved"),
+    [
+        ({"tts": 8.0, "llm": 3.9}, 12, True),
+        ({"tts": 8.0, "llm": 3.9}, None, False),  # 11.9 of 16
+        ({"tts": 8.0, "llm": 2.0, "listeners": 4.0}, 12, False),  # our own have other cores
+        ({"tts": 8.0, "llm": 3.5, "listeners": 4.0}, None, True),
+    ],
+)
+def test_tenants_that_used_all_of_their_cores_were_starved(
+    busy: dict[str, float], tenants: int | None, starved: bool
+) -> None:
+    recording, _ = known()
+    rows = recording.tables["host"]
+    seconds = np.arange(0, 280)
+    parts = [
+        {"t": int(second) * S, "source": source, "metric": "cpu_s", "value": used * float(second)}
+        for source, used in busy.items()
+        for second in seconds
+    ]
+    host = pa.concat_tables([rows, pa.Table.from_pylist(parts, schema=TABLES["host"])])
+    cores = {"own": [], "tenants": None if tenants is None else list(range(tenants))}
+    manifest = {**recording.manifest, "device": {"kind": "gpu", "cpu_count": 16}, "cores": cores}
+    tables = {**recording.tables, "host": host}
+    causes = crowd_of(judge(Recording(manifest=manifest, tables=tables), POINT))["causes"]
+    texts = [cause["text"] for cause in causes if cause["what"] == "host"]
+    assert [("used all of their cores" in text) for text in texts] == [True] * starved
