@@ -17,7 +17,9 @@ def command() -> int:
 def overview() -> str:
     """The lists as text."""
     from cotenant.scenario.load import load, packaged_names
+    from cotenant.scenario.memory import gib_text
     from cotenant.scenario.schema import SHAPES
+    from cotenant.scenario.vllm import MODEL_SHAPES
     from cotenant.verdict.profiles import PROFILES
     from cotenant.wire.protocols import FACES, LLMS
     from cotenant.wire.speech_servers import SERVERS
@@ -26,6 +28,10 @@ def overview() -> str:
     sections = {
         "scenarios (cotenant run NAME)": scenarios,
         "shapes of the built-in servers": _joined(SHAPES),
+        "vLLM shapes (vllm.model; random weights)": {
+            name: f"{gib_text(shape.weights_bytes)} of weights, {shape.max_tokens:,} tokens at most"
+            for name, shape in MODEL_SHAPES.items()
+        },
         "protocols of speech servers (kind: speech), and how each was tried": _tried(SERVERS),
         "protocols of talking heads (kind: face), and how each was tried": _tried(FACES),
         "protocols of LLM servers (kind: completions), and how each was tried": _tried(LLMS),

@@ -3,6 +3,7 @@
 import pytest
 
 from cotenant.cli.list_ import overview
+from cotenant.scenario.vllm import MODEL_SHAPES
 from cotenant.wire.protocols import FACES, LLMS, ServiceProtocol
 from cotenant.wire.speech_servers import SERVERS, SpeechServer
 
@@ -37,3 +38,9 @@ def test_what_is_only_documented_is_marked() -> None:
         if "experimental" in how
     }
     assert marked == {"vllm-omni", "vllm-omni-sse", "vllm-omni-socket", "sglang-omni"}
+
+
+def test_the_shapes_that_a_vllm_can_take_are_told() -> None:
+    (part,) = [part for part in overview().split("\n\n") if part.startswith("vLLM shapes")]
+    assert [line.split()[0] for line in part.splitlines()[1:]] == list(MODEL_SHAPES)
+    assert "15.3 GiB of weights, 40,960 tokens at most" in part
