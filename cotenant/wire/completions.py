@@ -56,7 +56,8 @@ class CompletionDecoder:
     many tokens as the running usage grew by, without one as many as it has token ids, else 1. `ended`: it was
     told why the answer ended, or `[DONE]` came (`said_done`). `closing` says whether the answer is complete
     but for its `[DONE]`; some servers give each chunk a reason, and one after which tokens come is no end.
-    Raises ServiceError("protocol") for an answer that is no event stream, or a compressed one.
+    Raises ServiceError("protocol") for an answer that is no event stream, or a compressed one. A ServiceError
+    among the events carries the byte of the body up to which it had read.
     """
 
     def __init__(self, head: Head) -> None:
@@ -71,6 +72,7 @@ class CompletionDecoder:
         self._reasons_are_ends = True
         self._sse = SseDecoder()
         self._counted = 0
+        self._offset = 0  # of the piece's first byte
         self._dead = False
 
     def feed(self, body: Body) -> list[CompletionEvent]:
@@ -78,14 +80,17 @@ class CompletionDecoder:
         events: list[CompletionEvent] = []
         if self._dead:
             return events
+        read_bytes = 0
         try:
             for event in self._sse.feed(body.data):
+                read_bytes = len(body.data) - event.after_bytes
                 events += self._chunk(event, body.after_bytes)
                 if self._dead:
                     break
         except ServiceError as error:
-            self._dead = True
+            self._dead, error.offset = True, self._offset + read_bytes
             events.append(error)
+        self._offset += len(body.data)
         return events
 
     def _chunk(self, event: SseEvent, rest_bytes: int) -> list[CompletionEvent]:

@@ -2,9 +2,10 @@
 
 import base64
 import binascii
+import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -32,7 +33,7 @@ Event = FrameHeader | Done | None
 class HeadCodec(Protocol):
     """`tells_end`: a message says that all frames were sent; `binary_audio`: 16 kHz s16le goes in as it is.
 
-    Methods raise ServiceError.
+    Methods raise ServiceError; its `offset` is the byte of all payloads at which the message began.
     """
 
     tells_end: bool
@@ -51,6 +52,24 @@ class HeadCodec(Protocol):
         """A frame's header, the end, or None for what is neither."""
 
 
+class _Place:
+    """How many bytes of messages came before the one that is looked at."""
+
+    def __init__(self) -> None:
+        self._read_bytes = 0
+
+    @contextlib.contextmanager
+    def of(self, data: bytes | str) -> Iterator[None]:
+        """Around the reading of one message: a ServiceError gets its offset."""
+        start = self._read_bytes
+        self._read_bytes += len(data if isinstance(data, bytes) else data.encode(errors="replace"))
+        try:
+            yield
+        except ServiceError as error:
+            error.offset = start
+            raise
+
+
 class OwnCodec:
     """The built-in head's."""
 
@@ -59,6 +78,7 @@ class OwnCodec:
 
     def __init__(self, fps: int) -> None:
         self._fps = fps
+        self._place = _Place()
 
     def start(self) -> str | None:
         return frames.config_message(self._fps)
@@ -70,9 +90,10 @@ class OwnCodec:
         return frames.END_MESSAGE
 
     def message(self, data: bytes | str) -> Event:
-        if isinstance(data, bytes):
-            return frames.parse_frame(data)
-        return Done() if frames.parse_text(data) is not None else None
+        with self._place.of(data):
+            if isinstance(data, bytes):
+                return frames.parse_frame(data)
+            return Done() if frames.parse_text(data) is not None else None
 
 
 class MappedCodec:
@@ -85,6 +106,7 @@ class MappedCodec:
         self._audio: Mapping[str, Any] = told.get("audio") or {}
         self.binary_audio = self._audio.get("send", _BINARY) == _BINARY
         self._number = 0
+        self._place = _Place()
 
     def start(self) -> str | None:
         return _message(self._told.get("start"))
@@ -97,13 +119,12 @@ class MappedCodec:
         return _message(self._told.get("end"))
 
     def message(self, data: bytes | str) -> Event:
-        if isinstance(data, bytes):
-            if self._told["image"] != _BINARY:
+        with self._place.of(data):
+            if isinstance(data, str) or self._told["image"] != _BINARY:
                 return self._object(json_object(data, "message of a talking head"))
             if not data:
                 raise ServiceError("protocol", "a picture of no bytes")
             return self._frame({}, len(data))
-        return self._object(json_object(data, "message of a talking head"))
 
     def _object(self, value: Mapping[str, Any]) -> Event:
         error = self._told.get("error")

@@ -1,8 +1,10 @@
 """MJPEG over HTTP: the parts of a multipart/x-mixed-replace answer, incrementally, payloads dropped."""
 
+import contextlib
 import math
 import re
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,27 +62,41 @@ class MjpegDecoder:
         self._first_s: float | None = None
 
     def feed(self, data: bytes, arrival_ns: int) -> list[Picture]:
-        """The pictures that are whole with this read. Raises ServiceError("protocol")."""
+        """The pictures that are whole with this read.
+
+        Raises ServiceError("protocol") whose `offset` is the byte of the body up to which it had read.
+        """
         if self.ended or not data:
             return []
         self._buffer += data
         self._reads.append((self._offset + len(self._buffer), arrival_ns))
         pictures: list[Picture] = []
-        while not self.ended and self._step(pictures):
-            pass
+        with self._located():
+            while not self.ended and self._step(pictures):
+                pass
         return pictures
 
     def close(self) -> list[Picture]:
-        """The last picture of an answer that ended behind it without a delimiter."""
+        """The last picture of an answer that ended behind it without a delimiter. Raises as `feed` does."""
         if self._body_bytes is None or self._left_bytes is not None or self.ended:
             return []
         rest = bytes(self._buffer).rstrip(b"\r\n")
         if not rest.endswith(_JPEG_END):
             return []
         pictures: list[Picture] = []
-        self._whole(pictures, len(rest))
+        with self._located():
+            self._whole(pictures, len(rest))
         self.ended = True
         return pictures
+
+    @contextlib.contextmanager
+    def _located(self) -> Iterator[None]:
+        """Adds to a ServiceError where in the body it arose."""
+        try:
+            yield
+        except ServiceError as error:
+            error.offset = self._offset
+            raise
 
     def _step(self, pictures: list[Picture]) -> bool:
         """Takes one thing off the buffer; False when more is needed."""
