@@ -97,6 +97,17 @@ def test_a_count_that_is_none(field: str, told: str) -> None:
     assert (event.kind, field in str(event)) == ("protocol", True)
 
 
+def test_where_it_went_wrong_however_it_is_cut() -> None:
+    good = b': beat\n\ndata: {"choices":[{"text":"a"}]}\n\n'
+    stream = good + b"data: nonsense\n\n" + good
+    at = len(good) + len(b"data: nonsense\n\n")
+    for size in (1, 7, len(stream)):
+        decoder = CompletionDecoder(SSE)
+        pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
+        events = [event for p in pieces for event in decoder.feed(Body(data=p, closes=True, after_bytes=0))]
+        assert [error.offset for error in events if isinstance(error, ServiceError)] == [at]
+
+
 @pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"error":' * 100_000, b'{"choices":[' + b"[" * 100_000])
 def test_json_nested_too_deeply(deep: bytes) -> None:
     (event,) = feed(b"data: " + deep + b"\n\n")

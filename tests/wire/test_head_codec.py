@@ -81,6 +81,18 @@ def test_faults(message: str, kind: str, words: str) -> None:
     assert caught.value.kind == kind
 
 
+@pytest.mark.parametrize("codec", [MappedCodec(TOLD, 25), OwnCodec(25)])
+def test_where_it_went_wrong(codec: MappedCodec | OwnCodec) -> None:
+    before = '{"type": "é"}'
+    assert codec.message(before) is None
+    with pytest.raises(ServiceError) as caught:
+        codec.message("no json")
+    assert caught.value.offset == len(before) + 1  # in bytes
+    with pytest.raises(ServiceError) as caught:
+        codec.message(b"no frame")
+    assert caught.value.offset == len(before) + 1 + len("no json")
+
+
 def test_paths() -> None:
     value = {"a": {"b": [1, {"c": 2}]}}
     assert (at(value, "a.b.1.c"), at(value, "a.b.0"), at(value, "a.x.y"), at(value, "a.b.9")) == (

@@ -137,6 +137,24 @@ def test_faults(content_type: str, data: bytes, words: str) -> None:
     assert caught.value.kind == "protocol"
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_where_it_went_wrong_however_it_is_cut(size: int) -> None:
+    good = b"--f\r\nContent-Length: 6\r\n\r\n\xff\xd8ab\xff\xd9\r\n"
+    for bad, within in ((b"--f\r\n\r\n<html>", 7), (b"--f\r\nContent-Length: -4\r\n\r\n", 27)):
+        with pytest.raises(ServiceError) as caught:
+            decode(good + bad + good, "multipart/x-mixed-replace; boundary=f", size)
+        assert caught.value.offset == len(good) + within
+
+
+def test_a_last_picture_of_no_time_is_told_with_its_place() -> None:
+    stream = b"--f\r\n\r\n\xff\xd8ab\xff\xd9"
+    decoder = MjpegDecoder("multipart/x-mixed-replace; boundary=f", fps=25, time_header="x-t")
+    decoder.feed(stream, 0)
+    with pytest.raises(ServiceError, match="no later time") as caught:
+        decoder.close()
+    assert caught.value.offset == stream.index(b"\xff\xd8")
+
+
 def test_a_long_picture_is_not_kept() -> None:
     decoder = MjpegDecoder("multipart/x-mixed-replace; boundary=f", fps=25)
     decoder.feed(b"--f\r\n\r\n\xff\xd8", 0)
