@@ -61,7 +61,9 @@ async def start_tenants(
             protocol = await _speech_protocol(run, name, started[name].urls[0])
             facts[name] = {**facts.get(name, {}), "speech_protocol": protocol}
         elif tenant.kind != "speech" and tenant.engine != "builtin":
-            facts[name] = {**facts.get(name, {}), "protocol": protocol_fact(tenant.kind, tenant.protocol)}
+            audio_send = None if tenant.frames is None else tenant.frames.audio.send
+            protocol = protocol_fact(tenant.kind, tenant.protocol, audio_send)
+            facts[name] = {**facts.get(name, {}), "protocol": protocol}
     run.note("tenants", facts)
     for note in (*stand_ins.notes(used, facts), *_insecure(used)):
         run.progress.line(note)

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-# `real server`: it runs in the tests. `captured bytes`: what one sent. `documentation`: written after its
-# documentation or source, and never tried.
-Tested = Literal["real server", "real engine behind our server", "captured bytes", "documentation"]
+# `real server`: it runs in the tests. `captured bytes`: what one sent. `server of our tests`: we wrote it,
+# and it met no other. `documentation`: written after its documentation or source, and never tried.
+Tested = Literal[
+    "real server", "real engine behind our server", "captured bytes", "server of our tests", "documentation"
+]  # fmt: skip
+_OURS_ALONE: Final = ("server of our tests", "documentation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +26,16 @@ class ServiceProtocol:
     @property
     def experimental(self) -> bool:
         """Never met its real server, nor bytes of it."""
-        return self.tested == "documentation"
+        return is_experimental(self.tested)
 
+
+def is_experimental(tested: Tested) -> bool:
+    """Whether nothing that somebody else wrote was met."""
+    return tested in _OURS_ALONE
+
+
+# The row of a head that speaks MJPEG and gets no audio (`frames: {audio: {send: none}}`).
+_WATCHED: Final = "mjpeg, watched"
 
 FACES: Final[Mapping[str, ServiceProtocol]] = {
     "cotenant": ServiceProtocol(
@@ -35,14 +46,20 @@ FACES: Final[Mapping[str, ServiceProtocol]] = {
     "websocket": ServiceProtocol(
         title="another head's WebSocket, read through `frames`",
         tested="real server",
-        how_tested="Chromium's screencast, base64 pictures in JSON, in the tests; no talking head that "
-        "somebody else wrote",
+        how_tested="Chromium's screencast, in the tests: base64 pictures in JSON, its end and its errors; it "
+        "takes the messages with audio and does not listen. Binary pictures, binary audio, index and time_ms "
+        "met a server of our tests alone; no talking head of somebody else was met",
     ),
     "mjpeg": ServiceProtocol(
-        title="MJPEG over HTTP (multipart/x-mixed-replace)",
+        title="MJPEG over HTTP (multipart/x-mixed-replace), the audio as the body of a POST",
+        tested="server of our tests",
+        how_tested="no server of somebody else took the audio; the answer is read as ffmpeg's, which is "
+        "watched",
+    ),
+    _WATCHED: ServiceProtocol(
+        title="MJPEG over HTTP that gets no audio (frames: {audio: {send: none}})",
         tested="real server",
-        how_tested="ffmpeg 5.1.9, which is only watched, in the tests; audio as the body of a POST met a "
-        "server of the tests alone",
+        how_tested="ffmpeg 5.1.9, in the tests",
     ),
 }
 
@@ -69,9 +86,13 @@ LLMS: Final[Mapping[str, ServiceProtocol]] = {
 _BY_KIND: Final = {"face": FACES, "completions": LLMS}
 
 
-def protocol_fact(kind: str, name: str) -> dict[str, Any]:
-    """What a run's manifest says of the protocol of a face or completions tenant."""
-    row = _BY_KIND[kind][name]
+def protocol_fact(kind: str, name: str, audio_send: str | None = None) -> dict[str, Any]:
+    """What a run's manifest says of the protocol of a face or completions tenant.
+
+    `audio_send`: of a head, its `frames.audio.send`, None where the scenario does not tell.
+    """
+    watched = name == "mjpeg" and audio_send == "none"
+    row = _BY_KIND[kind][_WATCHED if watched else name]
     return {
         "name": name,
         "title": row.title,

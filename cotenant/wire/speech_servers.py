@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from cotenant.errors import ServiceError
-from cotenant.wire.protocols import Tested
+from cotenant.wire.protocols import Tested, is_experimental
 
 DEFAULT_PROTOCOL: Final = "openai"
 # Where an XTTS server lists its voices.
@@ -46,7 +46,7 @@ class SpeechServer:
     @property
     def experimental(self) -> bool:
         """Never met its real server, nor bytes of it."""
-        return self.tested == "documentation"
+        return is_experimental(self.tested)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,30 @@ def test_what_tenants_tell_is_kept_and_a_stand_in_is_named(
     assert progress.lines == ["tts: optimistic stand-in: a frame takes 8.7 ms, the published model 15 ms"]
 
 
+@pytest.mark.parametrize(
+    ("frames", "tested"),
+    [
+        ("", "server of our tests"),
+        (", frames: {audio: {send: binary}}", "server of our tests"),
+        (", frames: {audio: {send: none}}", "real server"),
+    ],
+)
+def test_how_a_heads_protocol_was_tried_is_kept_by_how_it_is_used(
+    frames: str, tested: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_tenant(_: Reaper, name: str, __: Tenant, **___: Any) -> launch.Started:
+        return launch.Started(urls=[f"http://{name}:1"], facts={})
+
+    monkeypatch.setattr(launch, "start_tenant", start_tenant)
+    head = "kind: face, engine: attach, url: 'http://x:1', protocol: mjpeg" + frames
+    run, _ = a_run(tmp_path, f"tenants.head={{{head}}}")
+    asyncio.run(start.start_tenants(run, cast("Reaper", None)))
+    run.writer.close()
+    told = manifest.read(tmp_path)["tenants"]["head"]["protocol"]
+    assert (told["name"], told["tested"]) == ("mjpeg", tested)
+    assert told["experimental"] == (tested != "real server")
+
+
 VLLM = (
     "tenants.llm.engine=launch",
     "tenants.llm.vllm.python=python3",
