@@ -14,6 +14,9 @@ from typing import Final
 FOLDER: Final = Path(__file__).resolve().parents[2] / "fixtures/wire/speech/quirks"
 # 120 samples of 24 kHz: 5 ms, no two bytes alike in a row, none of them a chunk's name.
 SAMPLES: Final = struct.pack("<120h", *((37 * i) % 20_011 - 10_000 for i in range(120)))
+# 20 ms of them, and of nothing.
+VOICED: Final = SAMPLES * 4
+SILENCE: Final = bytes(len(VOICED))
 EVENTS: Final = "text/event-stream"
 
 
@@ -110,6 +113,11 @@ QUIRKS: Final[dict[str, Quirk]] = {
         about="an odd number of silent bytes between sentences: the server's fault, heard as noise, no crash",
         type="audio/pcm", chunks=[_HALVES[0], bytes(7), _HALVES[1]], first=0,
         samples=(_HALVES[0] + bytes(7) + _HALVES[1])[:-1],
+    ),
+    "silence-frames-between-chunks": Quirk(
+        about="gaps of a slow engine filled with 10 to 20 ms of silence: samples like others, the first too",
+        type="audio/pcm", chunks=[SILENCE, SILENCE, VOICED, SILENCE[:480], SILENCE[:720], VOICED], first=0,
+        samples=SILENCE * 2 + VOICED + bytes(1200) + VOICED,
     ),
     "header-of-its-own-chunk": Quirk(
         about="a WAV header sent before anything is spoken is no audio: TTFA is the next chunk's",

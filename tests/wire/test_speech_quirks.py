@@ -1,16 +1,23 @@
 """What real servers do to clients: the right samples, and the right first one, however the answer is cut."""
 
 import struct
+import time
 from collections.abc import Sequence
 from typing import Final
 
 import pytest
 
 from cotenant.errors import ServiceError
+from cotenant.load.voice import Turn, speak
 from cotenant.resources import data_dir
+from cotenant.testing.truth_server import Script, Served, truth_server
+from cotenant.units import NS_PER_MS
+from cotenant.verdict.summary import JudgeOptions, judge
 from cotenant.wire.http1 import Body, End, Head, Http1Client
 from cotenant.wire.speech import Audio, Finished, SpeechDecoder
 from cotenant.wire.speech_servers import SERVERS
+from tests.load.rig import PCM_HEADERS, KeptRows, desk_for, new_stage, run, settings, tenant, voices
+from tests.verdict.recordings import S, good_run
 from tests.wire.make_quirks import QUIRKS, Quirk
 
 CAPTURED: Final = data_dir("fixtures") / "wire/speech/captured"
@@ -160,3 +167,36 @@ def test_raw_samples_whose_rate_nobody_tells() -> None:
 def test_a_real_mp3_is_refused() -> None:
     client = heard("kokoro-fastapi", [(CAPTURED / "kokoro-mp3.http").read_bytes()])
     assert "audio/mpeg (mp3), which is compressed" in str(client.failure)
+
+
+def test_silence_in_place_of_a_late_voice_is_heard_as_silence() -> None:
+    """It counts as samples and ends the wait for the first one; the voice is audible behind it."""
+    quirk = QUIRKS["silence-frames-between-chunks"]
+    pieces = [(number * 50 * NS_PER_MS, piece) for number, piece in enumerate(quirk.chunks)]
+
+    async def work() -> tuple[KeptRows, int, Served]:
+        script = Script(headers=PCM_HEADERS, pieces=pieces)
+        async with truth_server(lambda _: script) as server:
+            load = voices()
+            async with desk_for(settings([tenant(server.url)], [load])) as (desk, rows):
+                due_ns = time.monotonic_ns()
+                turn = Turn(listener=0, due_ns=due_ns, delayed_ns=0, line=lambda: (0, "Hello."), tap=None)
+                await speak(desk, new_stage(), load, turn)
+                return rows, due_ns, server.served[0]
+
+    rows, due_ns, served = run(work())
+    row, chunks = rows.stream(), rows.rows["chunks"]
+    assert row["end"] == "eos"
+    assert bytes(rows.audio) == quirk.samples
+    assert sum(chunk["media"] for chunk in chunks) == (4 * 20 + 10 + 15) * NS_PER_MS
+    # The first sample came before anything of the voice was sent.
+    assert chunks[0]["arrival"] < served.sent_ns[2][0]
+    arrivals = [(chunk["arrival"] - due_ns) / NS_PER_MS for chunk in chunks]
+    builder = good_run()
+    builder.rows["streams"].clear()
+    builder.rows["chunks"].clear()
+    builder.voice("alone", 20 * S, arrivals, [chunk["media"] / NS_PER_MS for chunk in chunks])
+    builder.rows["streams"][-1]["leading_silence"] = row["leading_silence"]
+    speech = judge(builder.build(), JudgeOptions(decision="point"))["stages"][0]["speech"]
+    assert speech["ttfa_ms"]["p50"] == pytest.approx(arrivals[0], abs=0.1)
+    assert speech["audible_ttfa_ms"]["p50"] == pytest.approx(arrivals[0] + 40, abs=0.1)
