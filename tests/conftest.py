@@ -1,13 +1,32 @@
-"""What every test is held to: it leaves no child process behind. What several share: a certificate."""
+"""What every test is held to: it leaves no child process behind, and is not skipped for what was promised.
+
+What several share: a certificate.
+"""
 
 import contextlib
+import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skip for what COTENANT_CI_STRICT names is a failure: who set it has installed that, or failed to."""
+    report = yield
+    if call.excinfo is not None and call.excinfo.errisinstance(pytest.skip.Exception):
+        reason = str(call.excinfo.value)
+        promised = re.findall(r"[\w-]+", os.environ.get("COTENANT_CI_STRICT", "").lower())
+        if any(re.search(rf"\b{name}\b", reason.lower()) for name in promised):
+            report.outcome, report.longrepr = "failed", f"skipped, and COTENANT_CI_STRICT names it: {reason}"
+    return report
 
 
 @pytest.fixture(autouse=True)
