@@ -64,9 +64,8 @@ class CompletionDecoder:
         refuse_encoded(head)
         content_type, _ = parse_content_type(head.headers.get("content-type", ""))
         if content_type != "text/event-stream":
-            raise ServiceError(
-                "protocol", f"the answer is {content_type or 'of no type'}, not text/event-stream"
-            )
+            text = f"the answer is {content_type or 'of no type'}, not text/event-stream"
+            raise ServiceError("protocol", text, offset=0)
         self.ended = self.said_done = False
         self.closing: Closing = "no"
         self._reasons_are_ends = True

@@ -122,6 +122,7 @@ def refuse_encoded(head: Head) -> None:
             "protocol",
             f"the answer has Content-Encoding {encoding[:40]}, though only identity was asked for; switch "
             "the server's compression off",
+            offset=0,
         )
 
 

@@ -44,7 +44,7 @@ class MjpegDecoder:
         """Raises ServiceError("protocol") for another type of answer."""
         kind = content_type.partition(";")[0].strip().lower()
         if kind != _TYPE:
-            raise ServiceError("protocol", f"the answer is {kind or 'of no type'}, not {_TYPE}")
+            raise ServiceError("protocol", f"the answer is {kind or 'of no type'}, not {_TYPE}", offset=0)
         found = _BOUNDARY_RE.search(content_type)
         name = (found[1] if found[1] is not None else found[2]).strip() if found else ""
         self.ended = False

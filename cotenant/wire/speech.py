@@ -60,9 +60,8 @@ class SpeechDecoder:
         self._sse = SseDecoder() if content_type == "text/event-stream" else None
         known = (*WAV_TYPES, *_RAW_TYPES)
         if self._sse is None and content_type not in known and content_type != wav_called:
-            raise ServiceError(
-                "protocol", f"the answer is {content_type}; samples as pcm, wav or SSE are played"
-            )
+            text = f"the answer is {content_type}; samples as pcm, wav or SSE are played"
+            raise ServiceError("protocol", text, offset=0)
         self._samples = SampleDecoder(
             rate_hz=told_rate_hz(head) or rate_hz,
             sample_format=sample_format,
@@ -189,13 +188,14 @@ def told_rate_hz(head: Head) -> int | None:
 def _refuse_layout(head: Head, parameters: dict[str, str], sample_format: str) -> None:
     channels = parameters.get("channels") or head.headers.get("x-channels", "1")
     if channels.strip() != "1":
-        raise ServiceError("protocol", f"{channels[:40]} channels; only mono is played")
+        raise ServiceError("protocol", f"{channels[:40]} channels; only mono is played", offset=0)
     depth = next((head.headers[h] for h in _DEPTH_HEADERS if h in head.headers), "").strip()
     if _RATE.fullmatch(depth) and int(depth) != 8 * BYTES_PER_SAMPLE[sample_format]:
         raise ServiceError(
             "protocol",
             f"samples of {depth} bits, and {sample_format} was expected; 16-bit PCM is s16, 32-bit float "
             "f32: set the tenant's `sample_format` to the one it is",
+            offset=0,
         )
 
 
