@@ -93,17 +93,8 @@ def test_no_answer_at_all(name: str, script: Script) -> None:
     check(run(answered(SERVICES[name], script)), "protocol")
 
 
-# aiohttp sends a GET a second time where its connection is cut before the answer.
-TWICE: Final = pytest.mark.xfail(strict=True, reason="a WebSocket's GET, or a watched head's, is sent again")
-GETS: Final = ("speech, WebSocket", "face", "face, JSON", "face, MJPEG")
-BROKEN: Final = [
-    pytest.param(name, fault, marks=TWICE if fault == "reset" and name in GETS else ())
-    for fault in ("503", "reset", "truncated")
-    for name in SERVICES
-]
-
-
-@pytest.mark.parametrize(("name", "fault"), BROKEN)
+@pytest.mark.parametrize("fault", ["503", "reset", "truncated"])
+@pytest.mark.parametrize("name", SERVICES)
 def test_nothing_is_sent_twice(name: str, fault: str) -> None:
     service = SERVICES[name]
     row, met = run(met_by(service, {"503": BUSY, "reset": RESET, "truncated": service.truncated}[fault]))
@@ -112,7 +103,6 @@ def test_nothing_is_sent_twice(name: str, fault: str) -> None:
     assert met.ids == [f"run-1-{row['stream']}"]
 
 
-@TWICE
 def test_what_fails_in_a_stage_has_as_many_rows_as_its_servers_saw_requests() -> None:
     ids, rows = run(failing_stage())
     assert set(Counter(ids).values()) == {1}
