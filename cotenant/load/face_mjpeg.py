@@ -118,7 +118,9 @@ class MjpegLink:
         for picture in pictures:
             size_bytes = picture.header.payload_bytes
             found.append(Received(header=picture.header, at_ns=picture.arrival_ns, size_bytes=size_bytes))
-        if not data or self._decoder.ended:
+        if self._decoder.fault is not None:
+            found.append(self._decoder.fault)
+        elif not data or self._decoder.ended:
             found.append(Done())
         return found or [Received(header=None, at_ns=now_ns)]
 

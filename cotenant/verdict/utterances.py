@@ -7,6 +7,7 @@ import numpy as np
 
 from cotenant.playback.arrivals import PLUS_INF_NS
 from cotenant.playback.gaps import BURST_NS
+from cotenant.playback.onset import onsets
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
 from cotenant.verdict.sample import milliseconds
@@ -60,7 +61,8 @@ def utterances(voices: Voices, rows: Ints, blocks: Ints, pair_audio_ns: Ints) ->
     timed = ~silent & (streams.sent != NULL)
     gap_max = columns.max_of(*gaps_within(voices))[rows]
     silence = streams.leading_silence
-    audible = np.where(silence == NULL, np.nan, played.first_arrival_ns[rows] - streams.due + silence)
+    onset = onsets(voices.arrivals, np.maximum(0, voices.streams.leading_silence))[rows]
+    audible = np.where(silence == NULL, np.nan, (onset - streams.due).astype(np.float64))
     heard, playing = played.first_arrival_ns[rows] < since, began & (played.start_ns[rows] < since)
     headroom = np.where(began, played.headroom_ns[rows].astype(np.float64), -np.inf)
     headroom[began & (played.headroom_ns[rows] == PLUS_INF_NS)] = np.inf

@@ -32,7 +32,7 @@ class Picture:
 
 
 class MjpegDecoder:
-    """Bytes -> pictures. `ended`: the closing delimiter came.
+    """Bytes -> pictures. `ended`: the closing delimiter came. `fault`: why nothing more can come.
 
     A part's end is its Content-Length, without one the next delimiter; a part that is no image is none of the
     pictures. A picture's time is its number at `fps`, or the seconds in its header `time_header` since the
@@ -48,6 +48,7 @@ class MjpegDecoder:
         found = _BOUNDARY_RE.search(content_type)
         name = (found[1] if found[1] is not None else found[2]).strip() if found else ""
         self.ended = False
+        self.fault: ServiceError | None = None
         self._fps, self._time_header = fps, time_header.lower() if time_header is not None else None
         self._buffer = bytearray()
         self._reads: deque[tuple[int, int]] = deque()  # (offset behind it, arrival)
@@ -64,20 +65,30 @@ class MjpegDecoder:
     def feed(self, data: bytes, arrival_ns: int) -> list[Picture]:
         """The pictures that are whole with this read.
 
-        Raises ServiceError("protocol") whose `offset` is the byte of the body up to which it had read.
+        Raises ServiceError("protocol") whose `offset` is the byte of the body up to which it had read; where
+        pictures were whole before it, they are returned, and it is in `fault` and raised by the next call.
         """
+        if self.fault is not None:
+            raise self.fault
         if self.ended or not data:
             return []
         self._buffer += data
         self._reads.append((self._offset + len(self._buffer), arrival_ns))
         pictures: list[Picture] = []
-        with self._located():
-            while not self.ended and self._step(pictures):
-                pass
+        try:
+            with self._located():
+                while not self.ended and self._step(pictures):
+                    pass
+        except ServiceError as error:
+            self.fault = error
+            if not pictures:
+                raise
         return pictures
 
     def close(self) -> list[Picture]:
         """The last picture of an answer that ended behind it without a delimiter. Raises as `feed` does."""
+        if self.fault is not None:
+            raise self.fault
         if self._body_bytes is None or self._left_bytes is not None or self.ended:
             return []
         rest = bytes(self._buffer).rstrip(b"\r\n")

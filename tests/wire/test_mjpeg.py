@@ -1,5 +1,7 @@
 """MJPEG as cameras and heads send it: boundaries of all kinds, lengths or none, any split of the reads."""
 
+import contextlib
+
 import pytest
 
 from cotenant.errors import ServiceError
@@ -144,6 +146,21 @@ def test_where_it_went_wrong_however_it_is_cut(size: int) -> None:
         with pytest.raises(ServiceError) as caught:
             decode(good + bad + good, "multipart/x-mixed-replace; boundary=f", size)
         assert caught.value.offset == len(good) + within
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_pictures_before_a_fault_are_kept_however_it_is_cut(size: int) -> None:
+    good = b"--f\r\nContent-Length: 6\r\n\r\n\xff\xd8ab\xff\xd9\r\n"
+    data = good + good + b"--f\r\n\r\n<html>" + good
+    decoder = MjpegDecoder("multipart/x-mixed-replace; boundary=f", fps=25)
+    found: list[Picture] = []
+    for start in range(0, len(data), size):
+        with contextlib.suppress(ServiceError):
+            found += decoder.feed(data[start : start + size], start)
+    assert len(found) == 2
+    with pytest.raises(ServiceError, match="no JPEG") as caught:
+        decoder.close()
+    assert caught.value is decoder.fault
 
 
 def test_a_last_picture_of_no_time_is_told_with_its_place() -> None:
