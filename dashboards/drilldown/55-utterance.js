@@ -166,7 +166,7 @@ function drillFacts(row) {
     ["sound", msUnit(at(row, "audio_ms"))],
     ["chunks", row.arrival_ms && row.arrival_ms.length ? plainText(row.arrival_ms.length, 0) : NONE],
   ];
-  if (row.delayed_ms) facts.push(["sent late by", msUnit(row.delayed_ms)]);
+  if (row.delayed_ms) facts.push(["waited for the one before", msUnit(row.delayed_ms)]);
   return el(
     "div",
     {},
