@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cotenant.conductor.load_spec import load_specs
-from cotenant.errors import CouldNotRun
+from cotenant.errors import CouldNotRun, ServiceError
 from cotenant.load.asker import ask, prepare
 from cotenant.load.clock import ClockMap, read_pair
 from cotenant.load.desk import Desk
@@ -72,7 +72,10 @@ async def try_speech(scenario: Scenario, name: str, folder: Path) -> Tried:
         unsure = failed("protocol", str(error).removeprefix(f"{name}: "))
         settings = {"protocol": "openai" if tenant.protocol == AUTO else tenant.protocol}
     if tenant.model is None:
-        models = await service_facts.models(url, tenant)
+        try:
+            models = await service_facts.models(url, tenant)
+        except ServiceError as error:
+            return replace(base, failed=failed(error.kind, str(error)))
         settings |= {"model": models[0].name} if len(models) == 1 else {}
     voices = next(load for load in _settings(scenario, name, {name: settings}, folder).loads.values()
                   if isinstance(load, VoicesLoad) and load.tenant == name)  # fmt: skip
@@ -132,7 +135,10 @@ async def try_llm(scenario: Scenario, name: str, folder: Path) -> Tried:
     """Has one prompt answered in whatever form the server takes. `scenario` is resolved."""
     tenant, url = _attached(scenario, name)
     base = Tried(tenant=name, kind="completions", url=hide_query(url))
-    models = await service_facts.models(url, tenant)
+    try:
+        models = await service_facts.models(url, tenant)
+    except ServiceError as error:
+        return replace(base, failed=failed(error.kind, str(error)))
     settings: dict[str, Any] = {"model": models[0].name} if models and tenant.model is None else {}
     settings["protocol"] = "openai" if tenant.protocol == AUTO else tenant.protocol
     load = CompletionsLoad(

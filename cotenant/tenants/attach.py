@@ -20,10 +20,10 @@ async def check(
     CouldNotRun, and UserError for a `ca_file` that is none.
     """
     async with aiohttp.ClientSession(connector=connector(url, ca_file, insecure=insecure)) as session:
-        answer = await get(session, http_url(url, path), _LIMIT_S)
+        answer = await get(session, http_url(url, path), _LIMIT_S, body_bytes=0)
         if answer.status is None and path != "/":
             first = answer
-            answer = await get(session, http_url(url, "/"), _LIMIT_S)
+            answer = await get(session, http_url(url, "/"), _LIMIT_S, body_bytes=0)
             answer = first if answer.status is None else answer
     if answer.status is None:
         raise CouldNotRun(

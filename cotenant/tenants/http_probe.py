@@ -42,7 +42,10 @@ def connector(url: str, ca_file: str | None = None, *, insecure: bool = False) -
 async def get(
     session: aiohttp.ClientSession, url: str, limit_s: float, *, body_bytes: int = _BODY_BYTES
 ) -> Answer:
-    """GET, redirects not followed, `body_bytes` read at most. Never raises for what server or network do."""
+    """GET, redirects not followed, `body_bytes` read at most. Never raises for what server or network do.
+
+    With 0 its status is the answer, however long its body goes on.
+    """
     try:
         async with asyncio.timeout(limit_s), session.get(url, allow_redirects=False) as response:
             body = b""

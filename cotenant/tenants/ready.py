@@ -1,7 +1,6 @@
 """Waiting for tenants: a free port before they start, readiness after, idleness between the stages."""
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +9,12 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from cotenant.errors import CouldNotRun
+from cotenant.errors import CouldNotRun, ServiceError
 from cotenant.tenants.http_probe import get, http_url
 from cotenant.tenants.log_tail import log_tail
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S, duration_text
+from cotenant.wire.json_values import count, json_object, json_value
 
 _POLL_S: Final = 0.05
 _HEALTH_POLL_S: Final = 0.25
@@ -23,7 +23,7 @@ _CONNECT_LIMIT_S: Final = 2.0
 _READY_READ_BYTES: Final = 1 << 20
 _METRICS_BYTES: Final = 4 << 20
 _REQUESTS_RE: Final = re.compile(
-    r"^vllm:num_requests_(?:running|waiting)\{[^}]*\} (\d+(?:\.\d+)?)$", re.MULTILINE
+    r"^vllm:num_requests_(?:running|waiting)\{[^}]*\} (\d{1,9}(?:\.\d{1,9})?)$", re.MULTILINE
 )
 
 
@@ -88,7 +88,7 @@ async def wait_healthy(
             ended = reaper.exit_of(identifier)
             if ended is not None:
                 raise _never_ready(identifier, f"ended ({ended}) before it was ready", log_dir)
-            answer = await get(session, http_url(url, path), _HEALTH_LIMIT_S)
+            answer = await get(session, http_url(url, path), _HEALTH_LIMIT_S, body_bytes=0)
             if answer.status == 200:
                 return
             if loop.time() >= end_s:
@@ -102,7 +102,8 @@ async def wait_idle(urls: Sequence[str], *, limit_ns: int) -> bool:
 
     By the `active` of a built-in server's health, or what a vLLM's /metrics says to be running and waiting.
 
-    A server that does not answer has nothing left to do either: that it died is seen elsewhere.
+    A server that does not answer has nothing left to do either: that it died is seen elsewhere. Nor has one
+    that tells no count.
     """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + limit_ns / NS_PER_S
@@ -123,8 +124,8 @@ async def _active(session: aiohttp.ClientSession, url: str) -> int:
         page = await get(session, http_url(url, "/metrics"), _HEALTH_LIMIT_S, body_bytes=_METRICS_BYTES)
         return sum(round(float(value)) for value in _REQUESTS_RE.findall(page.body.decode(errors="replace")))
     try:
-        return int(json.loads(answer.body)["active"])
-    except (ValueError, KeyError, TypeError):
+        return count(json_object(answer.body, "health").get("active"), "active")
+    except ServiceError:
         return 0
 
 
@@ -144,7 +145,7 @@ def _ready_line(log: Path, offset_bytes: int) -> Mapping[str, Any] | None:
         at = line.find(b'{"ready": true')
         if at >= 0:
             try:
-                ready = json.loads(line[at:])
+                ready = json_value(line[at:])
             except ValueError:
                 continue
             if isinstance(ready, dict) and isinstance(ready.get("url"), str):

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
-import json
 import os
 from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
 
+from cotenant.errors import ServiceError
+from cotenant.scenario.plain import encodable
 from cotenant.scenario.schema import Tenant
 from cotenant.tenants.http_probe import Answer, connector, get
 from cotenant.tenants.vllm_log import read_cache_info
 from cotenant.wire.addresses import at_root, over_http, service_url
+from cotenant.wire.json_values import COUNT_LIMIT, json_value
 
 _LIMIT_S: Final = 5.0
 _BODY_BYTES: Final = 4 << 20
@@ -31,11 +33,18 @@ class Model:
 
 
 async def models(url: str, tenant: Tenant) -> list[Model]:
-    """Of `/v1/models`, in its order; empty where there is no such list."""
+    """Of `/v1/models`, in its order; empty where there is no such list.
+
+    Raises ServiceError for a name that no request can bear, where the tenant's own is not told.
+    """
     base = over_http(url)
     for place in dict.fromkeys((service_url(base, _MODELS), at_root(base, _MODELS))):
         answer = await _get(place, tenant)
         if answer.status == 200 and (found := _models_of(answer.body)):
+            bad = next((model.name for model in found if not encodable(model.name)), None)
+            if bad is not None and tenant.model is None:
+                text = f"its {_MODELS} has a name with half of a surrogate pair, {bad[:40]!a}"
+                raise ServiceError("protocol", text)
             return found
     return []
 
@@ -71,15 +80,15 @@ async def face_settings(url: str, tenant: Tenant) -> tuple[dict[str, Any], str]:
 
 def _models_of(body: bytes) -> list[Model]:
     try:
-        listed = json.loads(body)["data"]
+        listed = json_value(body)["data"]
         entries = [entry for entry in listed if isinstance(entry["id"], str) and entry["id"]]
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError):
         return []
     return [Model(name=entry["id"], context_tokens=_count(entry.get("max_model_len"))) for entry in entries]
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if type(value) is int and 0 < value <= COUNT_LIMIT else None
 
 
 async def _get(url: str, tenant: Tenant) -> Answer:

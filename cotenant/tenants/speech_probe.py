@@ -1,7 +1,6 @@
 """Asks a speech server what it is and sends it one short request, so that `protocol: auto` is an answer."""
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from cotenant.tenants.http_probe import connector, get
 from cotenant.units import NS_PER_S
 from cotenant.wire.addresses import at_root, over_http, service_url
 from cotenant.wire.http1 import Head, status_kind
+from cotenant.wire.json_values import json_value
 from cotenant.wire.speech_probe import (
     ASKED,
     PROBE_TEXT,
@@ -84,8 +84,8 @@ async def _said(url: str, tenant: Tenant) -> dict[str, Any]:
             answer = await get(session, over_http(at_root(url, path)), _ASK_LIMIT_S, body_bytes=_API_BYTES)
         if answer.status == 200:
             try:
-                said[path] = json.loads(answer.body)
-            except (ValueError, RecursionError):
+                said[path] = json_value(answer.body)
+            except ValueError:
                 continue
     return said
 

@@ -1,9 +1,8 @@
 """A vLLM as a tenant: started from the scenario's `vllm` block, and what its start told."""
 
 import asyncio
-import contextlib
-import json
 import os
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -14,9 +13,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from cotenant.errors import CouldNotRun
+from cotenant.errors import CouldNotRun, ServiceError
 from cotenant.resources import data_dir
 from cotenant.scenario.parse import hide_options
+from cotenant.scenario.plain import encodable
 from cotenant.scenario.schema import Tenant
 from cotenant.scenario.vllm import MODEL_SHAPES, Vllm, is_path
 from cotenant.tenants import vllm_command, vllm_flags
@@ -25,10 +25,13 @@ from cotenant.tenants.ready import check_port_free, wait_healthy
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.tenants.vllm_log import read_cache_info, read_log
 from cotenant.units import NS_PER_S
+from cotenant.wire.json_values import json_object
 
 _HOST: Final = "127.0.0.1"
 _PROBE_LIMIT_S: Final = 5.0
 _LOG_BYTES: Final = 4 << 20
+_VERSION_LETTERS: Final = 80
+_COUNT_RE: Final = re.compile(r"[0-9]{1,18}")
 _METRICS_BYTES: Final = 4 << 20
 _WEIGHTS: Final = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf")
 _TOKENIZERS: Final = (
@@ -107,15 +110,12 @@ async def describe(
             get(session, http_url(url, "/version"), _PROBE_LIMIT_S),
             get(session, http_url(url, "/metrics"), _PROBE_LIMIT_S, body_bytes=_METRICS_BYTES),
         )
-    answered = None
-    with contextlib.suppress(ValueError, AttributeError):
-        answered = json.loads(version.body).get("version")
     cache = read_cache_info(metrics.body.decode(errors="replace"))
     fields = asdict(told)
     start_s = {key.removesuffix("_s"): fields[key] for key in ("load_s", "engine_s", "compile_s", "graphs_s")}
     return {
         "engine": "vllm",
-        "version": answered or told.version,
+        "version": _version_of(version.body) or told.version,
         "arguments": told.arguments,
         "config": {
             **told.config,
@@ -192,5 +192,13 @@ def _read_log(log: Path, offset_bytes: int) -> str:
         return ""
 
 
+def _version_of(body: bytes) -> str | None:
+    try:
+        version = json_object(body, "version").get("version")
+    except ServiceError:
+        return None
+    return version[:_VERSION_LETTERS] if isinstance(version, str) and encodable(version) else None
+
+
 def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+    return int(text) if text is not None and _COUNT_RE.fullmatch(text) else None

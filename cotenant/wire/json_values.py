@@ -11,11 +11,19 @@ COUNT_LIMIT: Final = 2**31 - 1
 _TEXT_LIMIT: Final = 1 << 16
 
 
+def json_value(text: bytes | str) -> Any:
+    """Whatever JSON a server sent. Raises nothing but ValueError, also for what is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+
+
 def json_object(text: bytes | str, what: str) -> dict[str, Any]:
     """The object that `text` is. Raises ServiceError("protocol") that says it is no `what`."""
     try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = json_value(text)
+    except ValueError as error:
         raise ServiceError("protocol", f"no {what}: {error}") from None
     if not isinstance(value, dict):
         raise ServiceError("protocol", f"no {what}: no JSON object")
