@@ -125,4 +125,11 @@ class Broken:
         raise OSError("no weights in ./models")
 
 
+class Wants:
+    """Cannot be made without a folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+
 number = 3

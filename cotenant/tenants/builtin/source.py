@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from cotenant.errors import CotenantError, CouldNotRun, UserError
+from cotenant.tenants.builtin.telling import first_line, log_failure, shown
 
 log = logging.getLogger("cotenant.source")
 
@@ -37,8 +38,18 @@ def load(target: str, kind: str, *, batched: bool) -> Source:
     """Imports `module:name`; a class is made into one object, without arguments.
 
     The working directory is searched first. Raises UserError for what is not there or cannot be called as
-    `kind` needs it, CouldNotRun for what the module itself raised (its traceback is logged).
+    `kind` needs it, CouldNotRun for whatever the user's code itself raised (its traceback is logged).
     """
+    try:
+        return _loaded(target, kind, batched=batched)
+    except CotenantError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - looking at an object runs its code
+        log_failure(log, f"looking at {target} failed", error)
+        raise CouldNotRun(f"--from {target}: looking at it failed: {first_line(error)}") from None
+
+
+def _loaded(target: str, kind: str, *, batched: bool) -> Source:
     module_name, colon, path = target.partition(":")
     if not (colon and module_name and path) or module_name.endswith(".py") or "/" in module_name:
         raise UserError(f"--from {target}: write MODULE:NAME, as in my_module:generate for my_module.py")
@@ -51,8 +62,8 @@ def load(target: str, kind: str, *, batched: bool) -> Source:
             f"an object whose __call__ takes ({', '.join(PARAMETERS[kind])})"
         )
     _check_call(found, target, PARAMETERS[kind])
-    owner = getattr(found, "__self__", None)
-    batch = getattr(found, "batch", None) or getattr(owner, "batch", None)
+    owner = _read(found, "__self__", target)
+    batch = (_read(found, "batch", target) or _read(owner, "batch", target)) if batched else None
     if batched and not callable(batch):
         raise UserError(
             f"--from {target}: --batch needs a method batch({', '.join(_BATCH)}), and it has none; add "
@@ -60,9 +71,7 @@ def load(target: str, kind: str, *, batched: bool) -> Source:
         )
     if batched and batch is not None:
         _check_call(batch, f"{target}.batch", _BATCH)
-    return Source(
-        name=target, call=found, batch=batch if batched else None, rate_hz=_rate(found, owner, target)
-    )
+    return Source(name=target, call=found, batch=batch, rate_hz=_rate(found, owner, target))
 
 
 def _module(name: str) -> Any:
@@ -84,9 +93,9 @@ def _module(name: str) -> Any:
         ) from None
     except CotenantError:
         raise  # a module that says itself what it needs
-    except Exception as error:
-        log.exception("importing %s failed", name)
-        raise CouldNotRun(f"importing {name} failed: {_told(error)}") from None
+    except BaseException as error:  # noqa: BLE001 - the user's code
+        log_failure(log, f"importing {name} failed", error)
+        raise CouldNotRun(f"importing {name} failed: {first_line(error)}") from None
 
 
 def _attribute(module: Any, name: str, path: str) -> Any:
@@ -113,10 +122,30 @@ def _made(cls: type, target: str) -> Any:
         return cls()
     except CotenantError:
         raise
-    except Exception as error:
-        log.exception("%s() failed", target)
+    except BaseException as error:  # noqa: BLE001 - the user's code
+        log_failure(log, f"{target}() failed", error)
+        why = "" if _takes_nothing(cls) else "; it is a class, and is made without arguments"
+        raise CouldNotRun(f"{target}() failed: {first_line(error)}{why}") from None
+
+
+def _takes_nothing(cls: type) -> bool:
+    try:
+        inspect.signature(cls).bind()
+    except TypeError:
+        return False
+    except ValueError:
+        pass  # one written in C may not tell
+    return True
+
+
+def _read(found: Any, name: str, target: str) -> Any:
+    """An attribute, None where there is none. Raises CouldNotRun for what reading it raised."""
+    try:
+        return getattr(found, name, None)
+    except BaseException as error:  # noqa: BLE001 - the user's code
+        log_failure(log, f"reading {name} of {target} failed", error)
         raise CouldNotRun(
-            f"{target}() failed: {_told(error)}; it is a class, and is made without arguments"
+            f"--from {target}: its attribute {name!r} cannot be read: {first_line(error)}"
         ) from None
 
 
@@ -134,9 +163,9 @@ def _check_call(function: Callable[..., Any], target: str, parameters: tuple[str
 
 
 def _rate(found: Any, owner: Any, target: str) -> int | None:
-    rate = getattr(found, "rate", None)
+    rate = _read(found, "rate", target)
     if rate is None:
-        rate = getattr(owner, "rate", None)
+        rate = _read(owner, "rate", target)
     if rate is None or callable(rate):
         return None
     return whole_rate(rate, f"{target}.rate")
@@ -153,10 +182,5 @@ def whole_rate(value: Any, what: str) -> int:
     except (TypeError, ValueError, OverflowError):
         pass
     raise UserError(
-        f"{what} is {value!r}; a rate is a whole number from {LEAST_RATE_HZ} to {MOST_RATE_HZ} Hz"
+        f"{what} is {shown(value)}; a rate is a whole number from {LEAST_RATE_HZ} to {MOST_RATE_HZ} Hz"
     )
-
-
-def _told(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

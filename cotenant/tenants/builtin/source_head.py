@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.tenants.builtin.answers import Failed
+from cotenant.tenants.builtin.async_side import AsyncSide
 from cotenant.tenants.builtin.face_ws import Shown
 from cotenant.tenants.builtin.mailbox import Mailbox
 from cotenant.tenants.builtin.source import Source
 from cotenant.tenants.builtin.source_pieces import one_by_one, read_frame
 from cotenant.tenants.builtin.source_speech import closed_after
-from cotenant.tenants.builtin.workers import AsyncSide, Workers
+from cotenant.tenants.builtin.telling import told
+from cotenant.tenants.builtin.workers import Workers
 
 Samples = NDArray[np.int16]
 
@@ -105,7 +107,7 @@ class Clip:
         self._out.put(self.sent)
 
     def fail(self, error: BaseException) -> None:
-        self._out.put(Failed(message=f"{type(error).__name__}: {error}"))
+        self._out.put(Failed(message=told(error)))
 
 
 def run(source: Source, jobs: list[Clip], aside: AsyncSide) -> Iterator[None]:

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from cotenant.tenants.builtin.answers import Failed, SampleFormat
+from cotenant.tenants.builtin.async_side import AsyncSide
 from cotenant.tenants.builtin.mailbox import Mailbox
 from cotenant.tenants.builtin.source import Source
 from cotenant.tenants.builtin.source_pieces import SpeechPieces, one_by_one
 from cotenant.tenants.builtin.speech_http import Said
-from cotenant.tenants.builtin.workers import AsyncSide, Workers
+from cotenant.tenants.builtin.telling import told
+from cotenant.tenants.builtin.workers import Workers
 
 log = logging.getLogger("cotenant.builtin")
 
@@ -65,7 +67,7 @@ class Utterance:
 
     def fail(self, error: BaseException) -> None:
         if not self.cancelled:
-            self._out.put(Failed(message=f"{type(error).__name__}: {error}"))
+            self._out.put(Failed(message=told(error)))
 
 
 def run(source: Source, jobs: list[Utterance], aside: AsyncSide) -> Iterator[None]:

@@ -1,20 +1,18 @@
 """Threads that run a user's generator: each takes a request, or a batch, and ends it before the next."""
 
-import asyncio
-import inspect
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
+from cotenant.tenants.builtin.async_side import AsyncSide
 from cotenant.tenants.builtin.source import Source
+from cotenant.tenants.builtin.telling import log_failure
 
 log = logging.getLogger("cotenant.source")
-
-_JOIN_S: Final = 0.2
 
 
 class Job(Protocol):
@@ -33,64 +31,11 @@ class Job(Protocol):
 Run = Callable[[Source, "list[Any]", "AsyncSide"], Iterator[None]]
 
 
-class AsyncSide:
-    """One event loop in a thread of its own for generators that are async, begun when one comes."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def wait(self, awaitable: Any) -> Any:
-        """What the awaitable gives, waited for in the calling thread."""
-
-        async def awaited() -> Any:
-            return await awaitable
-
-        return asyncio.run_coroutine_threadsafe(awaited(), self._running()).result()
-
-    def iterate(self, pieces: Any) -> Iterator[Any]:
-        """An async iterator as a plain one; closing this closes that."""
-        iterator = pieces.__aiter__()
-        try:
-            while True:
-                try:
-                    piece = self.wait(iterator.__anext__())
-                except StopAsyncIteration:
-                    return
-                yield piece
-        finally:
-            if hasattr(iterator, "aclose"):
-                self.wait(iterator.aclose())
-
-    def plain(self, result: Any) -> Any:
-        """What a generator's call gave, with nothing async left in it."""
-        if inspect.isawaitable(result):
-            result = self.wait(result)
-        return self.iterate(result) if hasattr(result, "__aiter__") else result
-
-    def close(self) -> None:
-        """Ends the thread."""
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_JOIN_S)
-            if not self._thread.is_alive():
-                self._loop.close()
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="async", daemon=True)
-                self._thread.start()
-            return self._loop
-
-
 class Workers:
     """`count` threads over one queue. The first builds the source; the others begin once it stands.
 
     With a `batch` above 1 a worker takes as many waiting requests as that at once. What `run` raises ends
-    its requests alone. `on_ready` and `on_failure` are called in the first thread; after a failure nothing
+    its requests alone. `on_ready` is called in the first thread, `on_failure` in any: after a failure nothing
     is served.
     """
 
@@ -162,20 +107,19 @@ class Workers:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _serve(self, number: int) -> None:
-        if number == 0:
-            try:
+        try:
+            if number == 0:
                 self._source = self._build()
-            except BaseException as error:  # noqa: BLE001 - whatever the user's module raises must be told
-                self.failed = True
-                self._on_failure(error)
-                return
-            self._on_ready()
-            for thread in self._threads[1:]:
-                thread.start()
-        while jobs := self._next():
-            self._do(jobs)
-            with self._work:
-                self._current = [job for job in self._current if job not in jobs]
+                self._on_ready()
+                for thread in self._threads[1:]:
+                    thread.start()
+            while jobs := self._next():
+                self._do(jobs)
+                with self._work:
+                    self._current = [job for job in self._current if job not in jobs]
+        except BaseException as error:  # noqa: BLE001 - a thread that ends in silence would leave clients waiting
+            self.failed = True
+            self._on_failure(error)
 
     def _next(self) -> list[Job]:
         with self._work:
@@ -188,26 +132,27 @@ class Workers:
             return jobs
 
     def _do(self, jobs: list[Job]) -> None:
+        name = self.engine.name
         steps = self._run(self.engine, jobs, self._async)
         try:
             for _ in steps:
                 if all(job.cancelled for job in jobs):
                     break
-        except BaseException as error:  # the user's code: told to its clients, and the server lives on
+        except BaseException as error:  # noqa: BLE001 - the user's: told to its clients, and the server lives on
             if all(job.cancelled for job in jobs):
                 return
-            log.exception("%s failed", self.engine.name)
+            log_failure(log, f"{name} failed", error)
             for job in jobs:
                 job.fail(error)
         else:
             for job in jobs:
                 job.finish()
         finally:
-            _close(steps, self.engine.name)
+            _close(steps, name)
 
 
 def _close(steps: Iterator[None], name: str) -> None:
     try:
         steps.close()  # type: ignore[attr-defined]
-    except BaseException:  # a generator that cannot be closed ends no server
-        log.exception("%s could not be closed", name)
+    except BaseException as error:  # noqa: BLE001 - a generator that cannot be closed ends no server
+        log_failure(log, f"{name} could not be closed", error)
