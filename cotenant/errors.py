@@ -1,5 +1,6 @@
 """The three kinds of error: the user's, ours, and (as records) the tested service's."""
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final
@@ -60,17 +61,51 @@ HINTS: Final[Mapping[str, str]] = {
 }
 
 
-def hint_of(kind: str, started: Sequence[str] = ()) -> str:
+# What a refusal says of a field that a request had to have, as in `"type":"missing","loc":["body","voice"]`,
+# `voice: field required` and `you must provide a model parameter`.
+_LACKS: Final = re.compile(
+    r"\b(?:missing|required|provide an?)\b\W{1,3}"
+    r"(?:(?:loc|body|required|field|parameter)\W{1,5}){0,3}(voice|model)\b"
+    r"|\b(voice|model)\b\W{0,4}(?:(?:field|parameter|name|is|an?|are|must be|was)\W+){0,3}"
+    r"(?:required|missing|provided|not (?:set|given|specified)|empty)\b",
+    re.IGNORECASE,
+)
+# A refusal may repeat the whole request, which has fields that are not missing.
+_REPEATED: Final = re.compile(r'"input"\s*:\s*\{[^}]*(?:\}|$)')
+
+
+def hint_of(
+    kind: str,
+    started: Sequence[str] = (),
+    *,
+    tenant: str | None = None,
+    key_env: str | None = None,
+    said: str = "",
+) -> str:
     """What to look at first where a service fails so; "" for a kind that is not known.
 
     `started`: the tenants that it can have been, where the run itself started all of their servers: one that
-    refuses has ended, for it was asked before anything was measured.
+    refuses has ended, for it was asked before anything was measured. `tenant`: whose service it is, where
+    that is known; `key_env`: the variable its key came from; `said`: what it answered.
     """
     if kind == "refused" and started:
         logs = " or ".join(f"logs/{name}*.log" for name in started)
         who = " or ".join(started)
         return f"the server of {who}, which the run itself started, has ended: see {logs}"
+    if kind == "unauthorized" and key_env is not None:
+        return f"the key in {key_env} was refused: export the right one"
+    if kind == "unauthorized" and tenant is not None:
+        return f"it wants a key: export one, and name its variable by --set tenants.{tenant}.api_key_env=NAME"
+    if kind == "protocol" and tenant is not None and (lacks := _lacking(said)):
+        sets = " ".join(f"--set tenants.{tenant}.{field}=NAME" for field in lacks)
+        return f"it wants a {' and a '.join(lacks)}: {sets}"
     return HINTS.get(kind, "")
+
+
+def _lacking(said: str) -> list[str]:
+    """The fields of a tenant that a refusal asks for."""
+    found = _LACKS.findall(_REPEATED.sub("", said))
+    return list(dict.fromkeys((before or behind).lower() for before, behind in found))
 
 
 class ServiceError(Exception):

@@ -49,7 +49,7 @@ def test_each_kind_of_failure_is_told_with_its_hint_for_each_kind_of_service(kin
 @pytest.mark.parametrize("engine", ["builtin", "launch", "attach"])
 @pytest.mark.parametrize("kind", ["voices", "faces", "completions"])
 def test_a_server_that_the_run_itself_started_has_ended_where_it_refuses(kind: str, engine: str) -> None:
-    failed = {"streams": 4, "failed": 2, "errors": {"refused": 2}, "delayed": 0}
+    failed: dict[str, Any] = {"streams": 4, "failed": 2, "errors": {"refused": 2}, "delayed": 0}
     parts: dict[str, dict[str, Any]] = {
         "voices": {"speech": failed}, "faces": {"face": failed}, "completions": {"llm": {"asked": failed}},
     }  # fmt: skip
@@ -61,7 +61,7 @@ def test_a_server_that_the_run_itself_started_has_ended_where_it_refuses(kind: s
         "a_a": {"ttfa_p95_ratio": None, "why": {}},
     }  # fmt: skip
     other = {"tenant": "far", "kind": "voices" if kind != "voices" else "faces"}
-    scenario = {
+    scenario: dict[str, Any] = {
         "tenants": {"near": {"engine": engine}, "far": {"engine": "attach"}},
         "load": {"asked": {"tenant": "near", "kind": kind}, "other": other},
         "stages": [{"name": "alone", "load": ["other"]}, {"name": "all", "load": ["asked", "other"]}],
@@ -69,6 +69,11 @@ def test_a_server_that_the_run_itself_started_has_ended_where_it_refuses(kind: s
     line = next(line for line in notes(summary, {"scenario": scenario}) if "failed (refused 2)" in line)
     ended = "the server of near, which the run itself started, has ended: see logs/near*.log"
     assert line.endswith(HINTS["refused"] if engine == "attach" else ended)
+    failed["errors"] = {"unauthorized": 2}
+    scenario["tenants"]["near"]["api_key_env"] = "NEAR_KEY"
+    line = next(line for line in notes(summary, {"scenario": scenario}) if "failed (unauthorized 2)" in line)
+    assert line.endswith("; the key in NEAR_KEY was refused: export the right one")
+    failed["errors"] = {"refused": 2}
     unknown = next(line for line in notes(summary) if "failed (refused 2)" in line)
     assert unknown.endswith(HINTS["refused"])
 
@@ -77,3 +82,41 @@ def test_only_a_refusal_tells_of_an_end() -> None:
     assert hint_of("timeout", ["tts"]) == HINTS["timeout"]
     assert hint_of("refused") == HINTS["refused"]
     assert hint_of("no such kind", ["tts"]) == ""
+
+
+def test_a_key_that_is_named_was_refused_and_not_left_out() -> None:
+    assert (
+        hint_of("unauthorized", key_env="TTS_KEY") == "the key in TTS_KEY was refused: export the right one"
+    )
+    assert hint_of("unauthorized", tenant="tts").endswith("by --set tenants.tts.api_key_env=NAME")
+    assert hint_of("unauthorized") == HINTS["unauthorized"]
+
+
+FASTAPI = (
+    'HTTP 422: {"detail":[{"type":"missing","loc":["body","%s"],"msg":"Field required",'
+    '"input":{"model":"a","voice":"b","input":"Hello."}}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "fields"),
+    [
+        (FASTAPI % "voice", ["voice"]),
+        (FASTAPI % "model", ["model"]),
+        (FASTAPI.removesuffix('"Hello."}}]}') % "voice", ["voice"]),  # told in part
+        (FASTAPI % "speed", []),
+        ('HTTP 400: {"error":{"message":"you must provide a model parameter"}}', ["model"]),
+        ("HTTP 400: voice field required", ["voice"]),
+        ("HTTP 400: 'voice' is a required property; model: field required", ["voice", "model"]),
+        ("HTTP 400: Missing required parameter: 'voice'.", ["voice"]),
+        ("HTTP 400: model and voice are required", ["voice"]),
+        ("HTTP 400: voice must be provided, model is required", ["voice", "model"]),
+        ("HTTP 400: this model has no such voice", []),
+        ("HTTP 400: the input is required by the model", []),
+    ],
+)
+def test_a_field_that_a_server_requires_is_named(said: str, fields: list[str]) -> None:
+    hint = hint_of("protocol", tenant="tts", said=said)
+    assert [field for field in ("voice", "model") if f"--set tenants.tts.{field}=NAME" in hint] == fields
+    assert (hint == HINTS["protocol"]) == (not fields)
+    assert hint_of("server_error", tenant="tts", said=said) == HINTS["server_error"]

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -85,6 +86,22 @@ def find_machine(device: Device) -> Machine:
         gpu_total_bytes=device.gpu_total_bytes,
         gpu_free_bytes=device.gpu_free_bytes,
     )
+
+
+def check_keys(scenario: Scenario, environ: Mapping[str, str]) -> None:
+    """Raises UserError where a tenant's key is in a variable that has none: it would be asked without one."""
+    wanting: dict[str, list[str]] = {}
+    for name in used_tenants(scenario):
+        variable = scenario.tenants[name].api_key_env
+        if variable is not None and not environ.get(variable, "").strip():
+            wanting.setdefault(variable, []).append(name)
+    lines = [
+        f"{variable} is {'empty' if variable in environ else 'not set'}; export it with the key for "
+        f"{' and '.join(names)} (tenants.{names[0]}.api_key_env names it)"
+        for variable, names in wanting.items()
+    ]
+    if lines:
+        raise UserError("\n".join(lines))
 
 
 def check_memory(scenario: Scenario, *, available_bytes: int) -> None:

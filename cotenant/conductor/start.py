@@ -79,7 +79,11 @@ def _insecure(used: Mapping[str, Tenant]) -> list[str]:
 
 
 async def _speech_protocol(run: Run, name: str, url: str) -> dict[str, Any]:
-    found = await speech_probe.find(name, url, run.scenario.tenants[name])
+    try:
+        found = await speech_probe.find(name, url, run.scenario.tenants[name])
+    except CouldNotRun as error:
+        # A server that was started here says in its log why.
+        raise CouldNotRun(f"{error}{launch.log_tail(run.run_dir / 'logs', name)}") from None
     if found.note is not None:
         run.progress.line(found.note)
     return dict(found.protocol)
@@ -156,8 +160,14 @@ async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], rep
 
 
 def _hint(run: Run, tenant: str, warmed: Mapping[str, Any]) -> str:
-    started = [tenant] if run.scenario.tenants[tenant].engine != "attach" else []
-    hint = hint_of(str(warmed.get("error_kind")), started)
+    one = run.scenario.tenants[tenant]
+    hint = hint_of(
+        str(warmed.get("error_kind")),
+        [tenant] if one.engine != "attach" else [],
+        tenant=tenant,
+        key_env=one.api_key_env,
+        said=str(warmed.get("error")),
+    )
     return f" ({hint})" if hint else ""
 
 

@@ -131,7 +131,8 @@ def _failures(stage: Entry, manifest: Entry) -> list[str]:
     found, speech = [], stage.get("speech")
 
     def failed(part: Entry, who: str, kind: str, load: str | None = None) -> None:
-        hint = _hint(part, _started(manifest, stage, kind, load))
+        names = _asked(manifest, stage, kind, load)
+        hint = _hint(part, _started(manifest, names), _key_env(manifest, names))
         found.append(f"{who} failed ({_kinds(part)}){hint}")
 
     if speech is not None and speech["streams"] == 0:
@@ -151,20 +152,30 @@ def _kinds(part: Entry) -> str:
     return ", ".join(f"{safe(kind)} {count}" for kind, count in part["errors"].items())
 
 
-def _hint(part: Entry, started: Sequence[str]) -> str:
+def _hint(part: Entry, started: Sequence[str], key_env: str | None) -> str:
     """What to look at first, for the kind that most of them failed by."""
     kind = max(part["errors"], key=lambda kind: part["errors"][kind], default="")
-    hint = hint_of(str(kind), started)
+    hint = hint_of(str(kind), started, key_env=key_env)
     return f"; {hint}" if hint else ""
 
 
-def _started(manifest: Entry, stage: Entry, kind: str, load: str | None = None) -> list[str]:
-    """The tenants of a stage's loads of a kind (or of one load), where the run itself started all of them."""
+def _asked(manifest: Entry, stage: Entry, kind: str, load: str | None = None) -> list[str]:
+    """The tenants of a stage's loads of a kind, or of one load."""
     scenario = manifest.get("scenario") or {}
     ran: Sequence[str] = next(
         (one["load"] for one in scenario.get("stages", []) if one["name"] == stage["name"]), []
     )
     asked = [scenario["load"][name] for name in ran if load in (None, name)]
-    names = dict.fromkeys(one["tenant"] for one in asked if one["kind"] == kind)
-    engines = {name: scenario["tenants"][name].get("engine") for name in names}
-    return [safe(name, 40) for name in names] if {*engines.values()} <= {"builtin", "launch"} else []
+    return list(dict.fromkeys(one["tenant"] for one in asked if one["kind"] == kind))
+
+
+def _started(manifest: Entry, names: Sequence[str]) -> list[str]:
+    """These tenants, where the run itself started all of them."""
+    engines = {manifest["scenario"]["tenants"][name].get("engine") for name in names}
+    return [safe(name, 40) for name in names] if engines <= {"builtin", "launch"} else []
+
+
+def _key_env(manifest: Entry, names: Sequence[str]) -> str | None:
+    """The variables that the keys of these tenants came from."""
+    variables = (manifest["scenario"]["tenants"][name].get("api_key_env") for name in names)
+    return " or ".join(dict.fromkeys(safe(one, 40) for one in variables if one)) or None

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 
-from cotenant.errors import CouldNotRun, ServiceError
+from cotenant.errors import HINTS, CouldNotRun, ServiceError, hint_of
 from cotenant.scenario.parse import HIDDEN
 from cotenant.scenario.schema import Tenant
 from cotenant.scenario.values import AUTO
@@ -35,6 +35,8 @@ _API_BYTES: Final = 4 << 20
 # A key is found whole before the text is cut.
 _REFUSAL_BYTES: Final = 1 << 16
 _TOLD_CHARACTERS: Final = 300
+# What asking in another way could change.
+_OF_THE_PROTOCOL: Final = ("protocol", "not_found", "empty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ async def _try(name: str, url: str, tenant: Tenant, recognised: Recognised) -> F
         answered = await _ask(url, tenant, server, {}, limit_s)
     except ServiceError as error:
         told_error = _without_secrets(str(error), url, tenant)[:_TOLD_CHARACTERS]
-        raise CouldNotRun(_failed(name, recognised, told_error)) from None
+        raise CouldNotRun(_failed(name, tenant, recognised, error.kind, told_error)) from None
     rate_hz, by = tenant.rate or answered.rate_hz, "as the scenario says" if tenant.rate else "as it tells"
     if not answered.told_rate and tenant.rate is None:
         rate_hz, by = await _rate_of_wav(url, tenant, server, limit_s)
@@ -150,7 +152,7 @@ async def _ask(
     except TimeoutError:
         raise ServiceError("timeout", f"no answer within {limit_s:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise ServiceError("protocol", f"{type(error).__name__}: {error}") from None
+        raise ServiceError(_kind(error), f"{type(error).__name__}: {error}") from None
     if head.status != 200:
         said = " ".join(body[:_REFUSAL_BYTES].decode(errors="replace").split())
         kind = status_kind(head.status) or "protocol"
@@ -165,20 +167,34 @@ async def _post(session: aiohttp.ClientSession, url: str, asked: SpeechCall) -> 
     headers = {"Content-Type": asked.content_type, "Accept-Encoding": "identity"}
     async with session.post(url, data=asked.body, headers=headers, allow_redirects=False) as response:
         body = b""
-        while len(body) < _ANSWER_BYTES:
-            piece = await response.content.read(_ANSWER_BYTES - len(body))
-            if not piece:
-                break
-            body += piece
+        try:
+            while len(body) < _ANSWER_BYTES:
+                piece = await response.content.read(_ANSWER_BYTES - len(body))
+                if not piece:
+                    break
+                body += piece
+        except (aiohttp.ClientError, OSError) as error:
+            if response.status == 200:  # of a refusal, what came says more
+                text = f"its answer (HTTP 200) broke off after {len(body)} bytes ({type(error).__name__})"
+                raise ServiceError("truncated", text) from None
         told = {key.lower(): value for key, value in response.headers.items()}
         return Head(status=response.status, headers=told, chunked=False), body
 
 
-def _failed(name: str, recognised: Recognised, error: str) -> str:
+def _kind(error: Exception) -> str:
+    """Of `records.ERROR_KINDS`, for a request that got no answer at all."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return "refused" if isinstance(error.os_error, ConnectionRefusedError) else "protocol"
+    return "truncated" if isinstance(error, aiohttp.ServerDisconnectedError | OSError) else "protocol"
+
+
+def _failed(name: str, tenant: Tenant, recognised: Recognised, kind: str, error: str) -> str:
+    started = [name] if tenant.engine != "attach" else []
+    hint = hint_of(kind, started, tenant=name, key_env=tenant.api_key_env, said=error)
     if recognised.sure:
-        return f"{name}: protocol {recognised.protocol} ({recognised.why}), but its first answer: {error}"
-    known = ", ".join(SERVERS)
-    return (
-        f"{name}: {recognised.why}: {error}; set tenants.{name}.protocol to one of {known}, or correct "
-        f"tenants.{name}.url"
-    )
+        who = f"{name}: protocol {recognised.protocol} ({recognised.why})"
+        return f"{who}, but its first answer: {error}; {hint}"
+    if kind in _OF_THE_PROTOCOL and hint == HINTS[kind]:
+        known = ", ".join(SERVERS)
+        hint = f"set tenants.{name}.protocol to one of {known}, or correct tenants.{name}.url"
+    return f"{name}: {recognised.why}: {error}; {hint}"

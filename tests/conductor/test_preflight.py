@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from cotenant.conductor import preflight
-from cotenant.conductor.preflight import find_device
+from cotenant.conductor.preflight import check_keys, find_device
+from cotenant.conductor.prepare import prepare
 from cotenant.errors import CouldNotRun, UserError
 from cotenant.observers.gpu_device import Machine
+from cotenant.scenario.load import load
 from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
 from cotenant.testing.fake_nvml_library import FakeLibrary
@@ -95,3 +97,25 @@ def test_without_a_gpu_auto_is_the_cpu_and_a_broken_driver_is_not_passed_over() 
 def test_a_gpu_that_is_not_there_is_the_scenarios_fault() -> None:
     with install(FakeLibrary(FakeGpu())), pytest.raises(UserError, match="GPUs here: GPU-1111"):
         find_device("cuda:3")
+
+
+KEYS = [f"tenants.{name}.api_key_env={name.upper()}_KEY" for name in ("tts", "head", "llm")]
+
+
+def test_a_key_that_is_not_set_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TTS_KEY", "HEAD_KEY", "LLM_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError) as error:
+        prepare("all-together", ["device=cpu", *KEYS], quick=False)
+    assert str(error.value).splitlines() == [
+        f"{name.upper()}_KEY is not set; export it with the key for {name} "
+        f"(tenants.{name}.api_key_env names it)"
+        for name in ("tts", "head", "llm")
+    ]
+    with pytest.raises(UserError, match=r"^TTS_KEY is empty; export it with the key for tts \("):
+        check_keys(load("tts-alone", KEYS[:1]), {"TTS_KEY": " "})
+
+
+def test_keys_that_are_set_or_are_not_needed_are_no_fault() -> None:
+    check_keys(load("all-together", KEYS), {"TTS_KEY": "a", "HEAD_KEY": "b", "LLM_KEY": "c"})
+    check_keys(load("tts-alone", ["tenants.spare={kind: speech, api_key_env: SPARE_KEY}"]), {})

@@ -9,15 +9,16 @@ from typing import Any, cast
 import pytest
 
 from cotenant.conductor import start
-from cotenant.conductor.context import Run
+from cotenant.conductor.context import Run, State
 from cotenant.conductor.preflight import Device
+from cotenant.conductor.reporter import Reporter
 from cotenant.errors import CouldNotRun
 from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Tenant
-from cotenant.tenants import launch
+from cotenant.tenants import launch, speech_probe
 from cotenant.tenants.reaper_client import Reaper
 
 FACTS: Mapping[str, Mapping[str, Any]] = {
@@ -152,3 +153,78 @@ def test_a_vllm_that_is_not_there_ends_the_start_and_leaves_no_task(
     run, _ = a_run(tmp_path, VLLM[0], "tenants.llm.vllm.python=/nowhere/python", VLLM[2])
     assert asyncio.run(begin()) == 1
     run.writer.close()
+
+
+def test_a_first_answer_that_fails_shows_what_the_server_said_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_tenant(_: Reaper, name: str, __: Tenant, **___: Any) -> launch.Started:
+        return launch.Started(urls=[f"http://{name}:1"])
+
+    async def find(name: str, url: str, tenant: Tenant) -> speech_probe.Found:
+        raise CouldNotRun(f"{name}: it broke off")
+
+    monkeypatch.setattr(launch, "start_tenant", start_tenant)
+    monkeypatch.setattr(speech_probe, "find", find)
+    own = "kind: speech, engine: launch, url: 'http://x:1', command: [my-server]"
+    run, _ = a_run(tmp_path, f"tenants.tts={{{own}}}")
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "tts.log"
+    log.write_text("started\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    with pytest.raises(CouldNotRun) as error:
+        asyncio.run(start.start_tenants(run, cast("Reaper", None)))
+    run.writer.close()
+    first, why, said, *last = str(error.value).splitlines()
+    assert first == "tts: it broke off"
+    assert why.startswith("tts: the GPU's memory is full when it asked for 2.00 GiB more")
+    assert said == f"tts said last ({log}):"
+    assert last == ["  started", "  RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"]
+
+
+class Failing:
+    """A load process whose warm-ups fail so."""
+
+    def __init__(self, kind: str, error: str) -> None:
+        self.answer = {"ok": 0, "failed": 2, "error_kind": kind, "error": error}
+
+    def forget(self) -> None: ...
+
+    async def send(self, **_: Any) -> None: ...
+
+    async def wait(self, event: str, **_: Any) -> Mapping[str, Any]:
+        return self.answer
+
+
+@pytest.mark.parametrize("load_name", ["voices", "faces", "decode"])
+@pytest.mark.parametrize(
+    ("kind", "said", "key", "hint"),
+    [
+        ("unauthorized", "HTTP 401: no", True, "the key in SOME_KEY was refused: export the right one"),
+        ("unauthorized", "HTTP 401: no", False, "name its variable by --set tenants.{}.api_key_env=NAME"),
+        (
+            "protocol",
+            "HTTP 422: voice: field required",
+            True,
+            "it wants a voice: --set tenants.{}.voice=NAME",
+        ),
+    ],
+)
+def test_a_warm_up_that_fails_says_what_to_change(
+    load_name: str, kind: str, said: str, key: bool, hint: str, tmp_path: Path
+) -> None:
+    keys = [f"tenants.{name}.api_key_env=SOME_KEY" for name in FACTS if key]
+    run, _ = a_run(tmp_path, *keys)
+    tenant = run.scenario.load[load_name].tenant
+    process = cast("Any", dict.fromkeys(run.scenario.load, Failing(kind, said)))
+    process |= {name: Warmed() for name in process if run.scenario.load[name].tenant != tenant}
+    with pytest.raises(CouldNotRun, match=f"to the tenant {tenant!r} failed: {kind}: {said}") as error:
+        asyncio.run(start.warm(run, State(), process, Reporter(run, State(), [])))
+    run.writer.close()
+    assert hint.format(tenant) in str(error.value)
+
+
+class Warmed(Failing):
+    """One whose warm-ups end well."""
+
+    def __init__(self) -> None:
+        self.answer = {"ok": 1, "failed": 0}

@@ -125,6 +125,30 @@ def test_nothing_that_can_be_played(script: Script, words: str) -> None:
     assert words in str(caught.value)
 
 
+CUT = Script(headers={"Content-Type": "audio/pcm"}, pieces=[(0, PCM)], ending="close")
+LACKS = Script(status=422, framing="length", pieces=[(0, b'[{"type":"missing","loc":["body","voice"]}]')])
+
+
+@pytest.mark.parametrize(
+    ("script", "fields", "words"),
+    [
+        (Script(status=401, framing="length"), {}, "by --set tenants.tts.api_key_env=NAME"),
+        (Script(status=401, framing="length"), {"api_key_env": "TTS_KEY"}, "the key in TTS_KEY was refused"),
+        (LACKS, {}, "it wants a voice: --set tenants.tts.voice=NAME"),
+        (CUT, {}, f"broke off after {len(PCM)} bytes (ClientPayloadError); the connection ended too early"),
+        (Script(status=500, framing="length", pieces=[(0, b"CUDA")]), {}, "HTTP 500: CUDA; it failed inside"),
+        (Script(head=False, ending="close"), {}, "ServerDisconnectedError"),
+    ],
+)
+def test_what_no_other_protocol_would_change_is_told_without_them(
+    script: Script, fields: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(CouldNotRun) as caught:
+        found(lambda served: script if served.path == "/v1/audio/speech" else NOT_THERE, **fields)
+    assert words in str(caught.value)
+    assert "tenants.tts.protocol" not in str(caught.value)
+
+
 def test_a_known_server_whose_answer_fails_is_named() -> None:
     def answer(served: Served) -> Script:
         if served.path == "/openapi.json":
