@@ -118,8 +118,8 @@ async def _send(socket: aiohttp.ClientWebSocketResponse, messages: list[str]) ->
 
 def _take(message: aiohttp.WSMessage, outcome: Outcome, consumer: VoiceConsumer, now_ns: int) -> None:
     if message.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
-        why = f"closed before it was done ({message.data})"
-        outcome.close("truncated", now_ns, ServiceError("truncated", why))
+        ended = web_socket.end_error(message)
+        outcome.close("truncated" if ended.kind == "truncated" else "error", now_ns, ended)
         return
     outcome.user_reads += 1
     outcome.body_bytes += len(message.data)

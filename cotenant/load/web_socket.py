@@ -3,11 +3,22 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from typing import Final
 
 import aiohttp
 
 from cotenant.errors import ServiceError
 from cotenant.wire.http1 import status_kind
+
+# The codes by which one side says that the other does not keep to the protocol (RFC 6455, 7.4.1).
+_BROKEN_CODES: Final = (
+    aiohttp.WSCloseCode.PROTOCOL_ERROR,
+    aiohttp.WSCloseCode.UNSUPPORTED_DATA,
+    aiohttp.WSCloseCode.INVALID_TEXT,
+    aiohttp.WSCloseCode.MESSAGE_TOO_BIG,
+    aiohttp.WSCloseCode.MANDATORY_EXTENSION,
+)
+_TOLD_CHARACTERS: Final = 200
 
 
 async def connect(
@@ -36,6 +47,19 @@ async def connect(
         raise ServiceError("refused", str(error)) from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise ServiceError("protocol", f"no WebSocket: {error}") from None
+
+
+def end_error(message: aiohttp.WSMessage) -> ServiceError:
+    """What a message that is neither text nor bytes says of the end, where more was to come: `protocol` for a
+    breach of the WebSocket protocol, whoever found it, else `truncated`."""
+    if message.type is aiohttp.WSMsgType.ERROR and isinstance(message.data, aiohttp.WebSocketError):
+        text = f"it does not speak WebSocket as it should: {message.data}"
+        return ServiceError("protocol", text[:_TOLD_CHARACTERS])
+    if message.type is not aiohttp.WSMsgType.CLOSE:
+        return ServiceError("truncated", f"closed before it was done ({message.data})"[:_TOLD_CHARACTERS])
+    reason = f"{message.data}: {message.extra}" if message.extra else f"{message.data}"
+    kind = "protocol" if message.data in _BROKEN_CODES else "truncated"
+    return ServiceError(kind, f"closed before it was done ({reason})"[:_TOLD_CHARACTERS])
 
 
 async def close(socket: aiohttp.ClientWebSocketResponse) -> None:
