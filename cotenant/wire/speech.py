@@ -66,6 +66,7 @@ class SpeechDecoder:
             rate_hz=told_rate_hz(head) or rate_hz,
             sample_format=sample_format,
             raw_is_sure=content_type in _PCM_TYPES or self._sse is not None,
+            wav_called=content_type in WAV_TYPES,
             wav_only=self._sse is None and content_type not in known,
         )
         self._pending: list[bytes] = []
