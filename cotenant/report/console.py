@@ -8,7 +8,7 @@ from cotenant.report.gate_words import short_sentence
 from cotenant.report.gpu import gpu_lines
 from cotenant.report.notes import notes
 from cotenant.report.table import table_lines
-from cotenant.report.text import counted, run_word, safe
+from cotenant.report.text import could_not_run, counted, error_text, run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
 from cotenant.units import format_ms, format_share
 
@@ -39,6 +39,8 @@ def render(summary: Entry, manifest: Entry, width: int) -> str:
 def verdict_line(summary: Entry) -> tuple[str, str]:
     """The verdict in one word, that of the exit code, and one sentence."""
     word = run_word(summary)
+    if could_not_run(summary):
+        return word, error_text(summary)
     how = "" if summary["decision"] == "interval" else "; decided by point estimates"
     return word, _verdict_sentence(summary, word) + how
 
@@ -50,9 +52,13 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
         return f"{safe(because[0])}{more}; the figures above say {str(summary['verdict']).upper()}"
     if summary["verdict"] == "pass":
         passed = _passed(summary)
-        if word != "PASS":
+        if error := error_text(summary):
+            passed += f", but the run failed: {error}"
+        elif word != "PASS":
             passed += f", but the run is {safe(summary['status'])}"
         return passed
+    if word == "INCONCLUSIVE" and (error := error_text(summary)):
+        return f"the run failed before all of it was measured: {error}"
     stage, gate = decisive(summary)
     if stage is None:
         return safe(summary.get("verdict_because") or "no gate was asked")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cotenant.report.gate_words import number_of, sentence, title
-from cotenant.report.text import run_word
+from cotenant.report.text import could_not_run, run_word
 from cotenant.report.why import first_cause
 
 # What XML 1.0 cannot hold, not even escaped.
@@ -19,7 +19,8 @@ def render(summary: Mapping[str, Any]) -> str:
 
     A failed gate is a `failure`; one that is inconclusive an `error` of that type (a skip would look green);
     one of level `warn` passes, with a note. An invalid stage, a stage without a verdict and a run that is not
-    complete are errors of their own. The property `verdict` is that of the exit code.
+    complete are errors of their own, what a run failed by the first; of one that failed before anything was
+    measured it is the only case. The property `verdict` is that of the exit code.
     """
     root = ET.Element("testsuites", name="cotenant")
     suite = ET.SubElement(root, "testsuite", name=_clean(summary["scenario"]))
@@ -27,12 +28,15 @@ def render(summary: Mapping[str, Any]) -> str:
         suite,
         {
             **{key: summary.get(key) for key in ("run_id", "status", "validity", "decision", "lookahead_ms")},
-            "verdict": run_word(summary).lower(),
+            "verdict": run_word(summary).lower().replace(" ", "_"),
         },
     )
-    for stage in summary["stages"]:
-        _stage(suite, stage)
-    _run(suite, summary)
+    if summary["status"] != "complete":
+        _unfinished(suite, summary)
+    if not could_not_run(summary):
+        for stage in summary["stages"]:
+            _stage(suite, stage)
+        _run(suite, summary)
     counts = {
         "tests": len(suite.findall("testcase")),
         "failures": len(suite.findall("testcase/failure")),
@@ -77,11 +81,17 @@ def _gate(suite: ET.Element, stage: str, gate: Mapping[str, Any], cause: str | N
     _text(ET.SubElement(case, kind, type=verdict, message=_clean(found)), f"{title(gate)}\n{found}{why}")
 
 
+def _unfinished(suite: ET.Element, summary: Mapping[str, Any]) -> None:
+    name, error = str(summary["scenario"]), summary.get("error")
+    if error:
+        _error(suite, name, "run", "could_not_run" if could_not_run(summary) else "failed", str(error))
+    else:
+        _error(suite, name, "status", "inconclusive", f"the run is not complete: {summary['status']}")
+
+
 def _run(suite: ET.Element, summary: Mapping[str, Any]) -> None:
     """What no stage tells."""
     name = str(summary["scenario"])
-    if summary["status"] != "complete":
-        _error(suite, name, "status", "inconclusive", f"the run is not complete: {summary['status']}")
     red = suite.find("testcase/failure") is not None or suite.find("testcase/error") is not None
     if not red and (summary["verdict"] != "pass" or summary["validity"] != "valid"):
         reasons = summary.get("invalid_because") or [summary.get("verdict_because") or "no gate was judged"]

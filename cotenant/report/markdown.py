@@ -7,7 +7,7 @@ from typing import Any, Final
 from cotenant.report.gate_words import number_of, number_text, sentence, title
 from cotenant.report.notes import notes
 from cotenant.report.table import COLUMNS, verdict_word
-from cotenant.report.text import counted, run_word, safe
+from cotenant.report.text import could_not_run, counted, error_text, run_word, safe
 from cotenant.report.why import first_cause
 from cotenant.units import format_ms
 
@@ -19,6 +19,7 @@ _FOR_GATES_BYTES: Final = 16 * 1024
 _NAME_LENGTH: Final = 80
 _TEXT_LENGTH: Final = 300
 _CAUSE_LENGTH: Final = 600
+_ERROR_LENGTH: Final = 900
 _TOP_GATES: Final = 8
 # An underscore within a word and a single colon are no markup.
 _SPECIAL: Final = re.compile(r"[\\`*\[\]<>|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)")
@@ -37,6 +38,10 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any] | None = None
     never as markup, links or mentions."""
     text = _Text()
     text.add(_head(summary))
+    if could_not_run(summary):
+        # Gates that nothing was measured for are no findings.
+        _notes(text, summary, manifest)
+        return text.text()
     text.add(_worst_gates(summary["stages"]))
     stages = summary["stages"]
     shown = text.table(_STAGE_HEADER, [_stage_row(stage) for stage in stages], keep_bytes=_FOR_GATES_BYTES)
@@ -51,13 +56,17 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any] | None = None
     shown = text.table(("stage", "gate", "found", "verdict"), rows)
     _left_out(text, len(gates) - shown, "gate")
     text.close("</details>\n")
+    _notes(text, summary, manifest)
+    return text.text()
+
+
+def _notes(text: "_Text", summary: Mapping[str, Any], manifest: Mapping[str, Any] | None) -> None:
     if told := notes(summary, manifest):
         text.close(f"\n<details><summary>{counted(len(told), 'note')}</summary>\n\n")
         shown = sum(text.add(f"- {escape(note, _TEXT_LENGTH)}\n") for note in told)
         text.close("\n")
         _left_out(text, len(told) - shown, "note")
         text.close("</details>\n")
-    return text.text()
 
 
 class _Text:
@@ -119,6 +128,10 @@ def _head(summary: Mapping[str, Any]) -> str:
     if summary["status"] != "complete":
         facts.insert(0, f"**the run is not complete ({escape(summary['status'])})**")
     lines.append(", ".join(facts) + "\n")
+    if error := error_text(summary):
+        lines.append(f"- **{escape(error, _ERROR_LENGTH)}**")
+    if could_not_run(summary):
+        return "\n".join(lines) + "\n"
     for reason in [summary.get("verdict_because"), *summary["invalid_because"][:_TOP_GATES]]:
         if reason:
             lines.append(f"- {escape(reason, _TEXT_LENGTH)}")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cotenant.errors import hint_of
 from cotenant.report.gate_words import short_sentence
-from cotenant.report.text import counted, safe
+from cotenant.report.text import could_not_run, counted, error_text, not_measured, safe
 
 Entry = Mapping[str, Any]
 CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"
@@ -19,12 +19,19 @@ _WARNED: Final[Mapping[str, str]] = {"fail": "warning", "inconclusive": "warning
 def notes(summary: Entry, manifest: Entry | None = None) -> list[str]:
     """The notes, the gravest first; the same caveat of several stages is one. `manifest`: whose services
     they were, where that is known."""
-    found = [CPU_NOTE] if summary["device"] == "cpu" else []
-    if summary["status"] != "complete":
+    advised = [_advised(caveat, safe(caveat["text"])) for caveat in summary["caveats"]]
+    if could_not_run(summary):
+        return advised
+    found = []
+    if error := error_text(summary):
+        found.append(f"the run failed before its end, and what was recorded until then was judged: {error}")
+    if summary["device"] == "cpu":
+        found.append(CPU_NOTE)
+    if summary["status"] != "complete" and not error:
         found.append(f"the run is {safe(summary['status'])}: what was recorded was judged")
     found += _invalid(summary)
     found += [text for stage in summary["stages"] for text in _failures(stage, manifest or {})]
-    found += [_advised(caveat, safe(caveat["text"])) for caveat in summary["caveats"]]
+    found += advised
     found += _caveats(summary)
     found += _warnings(summary)
     found += _baseline_again(summary)
@@ -135,7 +142,7 @@ def _failures(stage: Entry, manifest: Entry) -> list[str]:
         hint = _hint(part, _started(manifest, names), _key_env(manifest, names))
         found.append(f"{who} failed ({_kinds(part)}){hint}")
 
-    if speech is not None and speech["streams"] == 0:
+    if speech is not None and speech["streams"] == 0 and not not_measured(stage):
         found.append("no utterance fell due while it was measured")
     if speech and speech["failed"]:
         failed(speech, f"{speech['failed']} of {counted(speech['streams'], 'utterance')}", "voices")

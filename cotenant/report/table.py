@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant.report.text import number, safe, stalled_text
+from cotenant.report.text import not_measured, number, safe, stalled_text
 from cotenant.units import format_ms, format_share
 
 Entry = Mapping[str, Any]
@@ -47,7 +47,10 @@ def _tokens(entry: Entry) -> str:
 
 
 def verdict_word(entry: Entry) -> str:
-    """PASS, FAIL or INCONCLUSIVE, `no gate` where none was asked of the stage; and INVALID beside it."""
+    """PASS, FAIL or INCONCLUSIVE, `no gate` where none was asked of the stage, and INVALID beside it; `not
+    measured` where nothing was."""
+    if not_measured(entry):
+        return "not measured"
     word = str(entry["verdict"]).upper()
     if entry["verdict"] == "pass" and not entry["gates"]:
         word = "no gate"

@@ -7,10 +7,13 @@ from typing import Any, Final
 
 from cotenant.plain import without_controls
 from cotenant.units import format_share
+from cotenant.verdict.judging import NOT_MEASURED
 from cotenant.verdict.sample import look_up
-from cotenant.verdict.summary import exit_code
+from cotenant.verdict.summary import exit_code, failed_unmeasured
 
 _LONGEST: Final = 300
+# It ends with what to do.
+_LONGEST_ERROR: Final = 900
 
 
 def safe(text: object, longest: int = _LONGEST) -> str:
@@ -31,8 +34,23 @@ def number(entry: Mapping[str, Any], path: str) -> float | None:
 
 
 def run_word(summary: Mapping[str, Any]) -> str:
-    """The verdict on a run in one word: PASS, FAIL, INCONCLUSIVE or INVALID, that of its exit code."""
-    return exit_code(summary).name
+    """The verdict on a run: PASS, FAIL, INCONCLUSIVE, INVALID or COULD NOT RUN, that of its exit code."""
+    return exit_code(summary).name.replace("_", " ")
+
+
+def could_not_run(summary: Mapping[str, Any]) -> bool:
+    """Whether the run failed before anything was measured: its error is all there is to tell."""
+    return failed_unmeasured(summary)
+
+
+def error_text(summary: Mapping[str, Any]) -> str:
+    """What a run that failed ended by, on one line; `""` for one that did not."""
+    return safe(summary.get("error") or "", _LONGEST_ERROR)
+
+
+def not_measured(stage: Mapping[str, Any]) -> bool:
+    """Whether a stage has no measure window."""
+    return bool((stage.get("why") or {}).get("verdict") == NOT_MEASURED)
 
 
 def stalled_text(entry: Mapping[str, Any]) -> str:

@@ -20,10 +20,12 @@ from cotenant.verdict.facts import Facts, Paired
 from cotenant.verdict.gates import Gate, applies, judge_gate
 from cotenant.verdict.judging import (
     Judging,
+    error_of,
     is_claim,
     read_judging,
     run_verdict,
     stage_verdict,
+    was_measured,
     why_withheld,
 )
 from cotenant.verdict.options import JudgeOptions
@@ -123,6 +125,8 @@ def _summary(
     invalid = [f"{entry['name']}: {why}" for entry in entries for why in entry["invalid_because"]]
     return {
         "status": str(recording.manifest.get("status", "running")),
+        "error": error_of(recording.manifest),
+        "measured": was_measured(plan),
         "scenario": plan.scenario.name,
         "verdict": verdict,
         "verdict_because": because,

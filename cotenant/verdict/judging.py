@@ -19,6 +19,7 @@ from cotenant.verdict.written_gates import resolve
 NOT_ALONE: Final = "the voice does not live here even alone"
 LATE_ALONE: Final = "with this lookahead the voice begins too late even alone"
 NO_GATE: Final = "no gate was asked"
+NOT_MEASURED: Final = "this stage was not measured"
 NOT_JUDGED: Final = "no gate was judged: no stage has what the gates are about"
 
 
@@ -63,6 +64,18 @@ def player_options(plan: Plan, options: JudgeOptions) -> PlayerOptions:
     return replace(player_of(plan.scenario), **changes)
 
 
+def error_of(manifest: Mapping[str, Any]) -> str | None:
+    """What a run that failed ended by; None for one that did not."""
+    if manifest.get("status") != "failed":
+        return None
+    return str(manifest.get("error") or "the run failed, and its manifest.json does not say why")
+
+
+def was_measured(plan: Plan) -> bool:
+    """Whether any stage of the ladder was measured, if only begun."""
+    return any(stage.name in plan.measured for stage in plan.stages)
+
+
 def is_claim(gate: Gate) -> bool:
     """Whether the gate compares a voice with the baseline."""
     return gate.metric.startswith("vs_reference.") and kinds_of(gate.metric)[0] == "voices"
@@ -88,7 +101,7 @@ def _alone(baseline: Mapping[str, Any]) -> str:
 def stage_verdict(plan: Plan, stage: str, judged: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """The verdict of a stage by its judged gates, and why it is none; `""` where the gates say it."""
     if stage not in plan.measured:
-        return "inconclusive", "this stage was not measured"
+        return "inconclusive", NOT_MEASURED
     verdict = worst(gate["verdict"] for gate in judged if gate["level"] == "fail")
     return verdict, "" if judged else "no gate is asked of this stage"
 

@@ -3,8 +3,8 @@
 summary.json (`cotenant.verdict.typed` has it as objects). Every number has its unit in its name, and a null
 its reason in the `why` beside it, by dotted path. Of the run: `verdict` pass | fail | inconclusive,
 `validity` valid | invalid with `invalid_because`, `decision` interval | point, `player`, `caveats`,
-`stages`; `a_a`: ratios of the closing baseline over the first, and its entry; `solo`: what each load did
-alone.
+`stages`; `error`: what a run that failed ended by; `measured`: whether any of its stages was; `a_a`: ratios
+of the closing baseline over the first, and its entry; `solo`: what each load did alone.
 
 Of a stage, beside `verdict`, `validity`, `gates` and what each load got (`speech`, `face`, `llm` by load):
 speech, face     `under_way`, where there are any: how many are judged by what of them was heard (seen) in the
@@ -37,7 +37,15 @@ from cotenant.verdict.causes import Run, causes_of
 from cotenant.verdict.caveats_run import run_caveats
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.gates import Gate, applies, judge_gate
-from cotenant.verdict.judging import is_claim, read_judging, run_verdict, stage_verdict, why_withheld
+from cotenant.verdict.judging import (
+    error_of,
+    is_claim,
+    read_judging,
+    run_verdict,
+    stage_verdict,
+    was_measured,
+    why_withheld,
+)
 from cotenant.verdict.lookaheads import what_if_part
 from cotenant.verdict.mend import mend_of
 from cotenant.verdict.options import JudgeOptions
@@ -46,7 +54,7 @@ from cotenant.verdict.sample import Part
 from cotenant.verdict.stages import NO_BASELINE, StageFacts, a_a_ratios, entry_of, put_reference, why_no_a_a
 from cotenant.verdict.untried import untried
 
-__all__ = ["JudgeOptions", "exit_code", "is_decided", "judge", "to_json"]
+__all__ = ["JudgeOptions", "exit_code", "failed_unmeasured", "is_decided", "judge", "to_json"]
 
 SCHEMA: Final = 1
 
@@ -78,6 +86,8 @@ def judge(recording: Recording, options: JudgeOptions) -> dict[str, Any]:
         "schema": SCHEMA,
         "run_id": str(manifest.get("run_id", "")),
         "status": str(manifest.get("status", "running")),
+        "error": error_of(manifest),
+        "measured": was_measured(plan),
         "scenario": plan.scenario.name,
         "verdict": verdict,
         "verdict_because": because,
@@ -105,11 +115,14 @@ def to_json(summary: Mapping[str, Any]) -> str:
 
 
 def exit_code(summary: Mapping[str, Any], inconclusive: Literal["fail", "pass"] | None = None) -> ExitCode:
-    """An invalid baseline is 4; then any valid failing stage 1; then 4, 3, 0.
+    """A run that failed before anything was measured is 5, an invalid baseline 4; then any valid failing
+    stage 1; then 4, 3, 0.
 
     A run that is not complete, and whose gates pass, is 3. `inconclusive` turns 3 into 0 or 1.
     """
     stages = summary["stages"]
+    if failed_unmeasured(summary):
+        return ExitCode.COULD_NOT_RUN
     if any(stage["baseline"] and stage["validity"] == "invalid" for stage in stages):
         return ExitCode.INVALID
     if any(stage["verdict"] == "fail" and stage["validity"] == "valid" for stage in stages):
@@ -119,6 +132,11 @@ def exit_code(summary: Mapping[str, Any], inconclusive: Literal["fail", "pass"] 
     if summary["verdict"] == "pass" and summary["status"] == "complete":
         return ExitCode.PASS
     return {"fail": ExitCode.FAIL, "pass": ExitCode.PASS}.get(inconclusive or "", ExitCode.INCONCLUSIVE)
+
+
+def failed_unmeasured(summary: Mapping[str, Any]) -> bool:
+    """Whether the run failed before anything was measured."""
+    return summary["status"] == "failed" and not summary.get("measured", True)
 
 
 def is_decided(summary: Mapping[str, Any], stage: str) -> bool:

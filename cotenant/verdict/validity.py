@@ -19,6 +19,7 @@ NOTHING_DUE: Final = (
     "no utterance fell due while it was measured, the ones before were still spoken; measure longer "
     "(--set timing.measure=...)"
 )
+NOT_MEASURED: Final = "it was not measured"
 _FOLLOWING = ("drain", "idle")
 # Longer than any player waits; a busy machine's hiccups are the timing error's matter.
 STOOD_STILL_NS: Final = NS_PER_S
@@ -41,7 +42,8 @@ def invalid_because(
     """
     found = []
     if stage.baseline and not voices:
-        found.append(f"the baseline is missing: {NOTHING_DUE}")
+        reason = NOTHING_DUE if stage.name in plan.measured else NOT_MEASURED
+        found.append(f"the baseline is missing: {reason}")
     for load, error in errors.items():
         if error.spoils(plan.loads[load].kind):
             p99_ns = error.judged_ns(plan.loads[load].kind) or 0

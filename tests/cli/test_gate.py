@@ -1,6 +1,7 @@
 """`cotenant gate` on a recorded run: codes, streams, and that the run stays as it is."""
 
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from cotenant.run_dir import manifest
 from cotenant.run_dir.summary_file import write_summary
 from cotenant.verdict.summary import to_json
 from tests.by_hand import contents, cotenant, write_run
-from tests.verdict.recordings import good_run
+from tests.verdict.recordings import Builder, good_run
 
 
 @pytest.fixture
@@ -93,3 +94,71 @@ def test_a_gate_that_names_nothing_is_2(
 ) -> None:
     assert gate(run_dir, "--gate", text) == 2
     assert told in capsys.readouterr().err
+
+
+ERROR = "all 2 warm-up requests of 'voices' to the tenant 'tts' failed: unauthorized: HTTP 401\nsee its log"
+
+
+def failed_run(builder: Builder, path: Path) -> Path:
+    """The run as it lies there when it ended by an error."""
+    run = write_run(builder, path)
+    facts = json.loads((run / "manifest.json").read_bytes())
+    manifest.write(run, {**facts, "status": "failed", "error": ERROR})
+    return run
+
+
+def judged(run: Path, *flags: str) -> tuple[int, str, ET.Element]:
+    """The exit code, the Markdown, and the suite of JUnit."""
+    shown, cases = run.parent / "m.md", run.parent / "j.xml"
+    code = gate(run, "--decision", "point", "--markdown", shown, "--junit", cases, *flags)
+    suite = ET.parse(cases).getroot().find("testsuite")
+    assert suite is not None
+    return code, shown.read_text(), suite
+
+
+def test_a_run_that_never_started_could_not_run_and_its_error_is_the_headline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = Builder()
+    builder.stream(1, tenant="tts", load="voices", kind="voices", stage="warm", listener=0, end="error")
+    code, markdown, suite = judged(failed_run(builder, tmp_path / "run"), "--inconclusive", "pass")
+    assert code == ExitCode.COULD_NOT_RUN
+    told = " ".join(capsys.readouterr().err.split())
+    assert "COULD NOT RUN all 2 warm-up requests" in told
+    assert "HTTP 401 see its log" in told
+    assert "measure longer" not in told
+    assert "INVALID" not in told
+    assert markdown.startswith("## COULD NOT RUN: by-hand\n")
+    assert "- **all 2 warm-up requests" in markdown
+    assert "no value" not in markdown
+    (case,) = suite.findall("testcase")
+    error = case.find("error")
+    assert error is not None
+    assert error.get("type") == "could_not_run"
+    assert error.get("message") == ERROR.splitlines()[0]
+    assert error.text == ERROR
+
+
+def test_a_run_that_failed_midway_keeps_the_verdict_of_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = good_run(late_ms=1300.0, share=0.5)
+    builder.rows["marks"] = [row for row in builder.rows["marks"] if row["name"] != "alone/again"]
+    code, markdown, suite = judged(failed_run(builder, tmp_path / "bad"))
+    assert code == ExitCode.FAIL
+    note = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("note"))
+    assert note.startswith("note   the run failed before its end")
+    assert markdown.index("- **all 2 warm-up requests") < markdown.index("**FAIL**")
+    first = suite.find("testcase")
+    assert first is not None
+    assert first.get("name") == "run"
+    assert suite.get("failures") != "0"
+
+    builder = good_run()
+    builder.rows["marks"] = [row for row in builder.rows["marks"] if row["name"] == "alone"]
+    code, _, suite = judged(failed_run(builder, tmp_path / "half"))
+    assert code == ExitCode.INCONCLUSIVE
+    told = " ".join(capsys.readouterr().err.split())
+    assert "INCONCLUSIVE the run failed before all of it was measured: all 2 warm-up requests" in told
+    assert "not measured" in told
+    assert int(suite.get("errors") or 0) > 0

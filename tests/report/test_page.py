@@ -13,7 +13,7 @@ import pytest
 from cotenant.records import Recording
 from cotenant.report.page.html import packed, render
 from tests.report.pages import TEMPLATE, data_of, page_of, unpacked
-from tests.verdict.recordings import S, good_run
+from tests.verdict.recordings import Builder, S, good_run
 
 HOSTILE = (
     "</script><script>alert(1)</script><!--<script>\u2028\u2029'\"><img src=x onerror=alert(2)>&lt;\udcff"
@@ -183,3 +183,14 @@ def test_without_scripts_the_reason_stands_in_the_banner_too() -> None:
     assert html.unescape(after.split("</p>")[0]) == console["first_why"]
     for name in ("why", "mend", "notes"):
         assert f"<dt>{name}</dt>" in after or not console[name]
+
+
+def test_of_a_run_that_could_not_run_the_banner_says_why() -> None:
+    recording = Builder(status="failed").build()
+    error = "all 2 warm-up requests failed: HTTP 401"
+    page = page_of(replace(recording, manifest={**recording.manifest, "error": error}))
+    assert '<h1 class="verdict verdict-could-not-run">COULD NOT RUN</h1>' in page
+    assert '<p class="sentence">all 2 warm-up requests failed: HTTP 401</p>' in page
+    data = unpacked(page)
+    assert data["what_if"] is None
+    assert data["console"]["first_why"] is None

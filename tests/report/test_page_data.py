@@ -150,7 +150,7 @@ def test_a_run_without_faces_and_one_without_voices() -> None:
 
 def test_a_run_that_recorded_nothing() -> None:
     empty = data_of(Builder(status="failed").build())
-    assert empty["console"]["verdict_word"] == "INVALID"
+    assert empty["console"]["verdict_word"] == "COULD NOT RUN"
     assert (empty["utterances"], empty["timeline"]["series"], empty["timeline"]["stages"]) == ([], [], [])
     assert missing(empty)["ahead"] == "nothing was recorded"
     assert page_of(Builder(status="failed").build())

@@ -18,6 +18,7 @@ def render(summary: Entry, console: Entry) -> str:
 
 def _verdict(console: Entry) -> str:
     word = str(console["verdict_word"])
+    kind = word.lower().replace(" ", "-")
     first = console["first_why"]
     why = f'<p class="first-cause"><span class="label">why</span> {escape(first)}</p>' if first else ""
     reasons = "".join(
@@ -26,7 +27,7 @@ def _verdict(console: Entry) -> str:
         if console[name]
     )
     return (
-        f'<section id="verdict"><h1 class="verdict verdict-{escape(word.lower())}">{escape(word)}</h1>'
+        f'<section id="verdict"><h1 class="verdict verdict-{escape(kind)}">{escape(word)}</h1>'
         f'<p class="sentence">{escape(console["verdict_sentence"])}</p>{why}'
         f'<p class="heading">{escape(console["heading"])}</p>'
         + (f'<dl class="reasons">{reasons}</dl></section>' if reasons else "</section>")
