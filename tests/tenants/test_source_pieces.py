@@ -1,6 +1,9 @@
 """What a user's generator may yield, as the samples and pictures that are sent."""
 
+import contextlib
 import io
+import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -97,6 +100,59 @@ def test_what_is_no_piece_is_told(pieces: list[Any], part: str) -> None:
         reader.read(bad)
 
 
+def claims(count: int, value: Any, *shape: int) -> Any:
+    """A view that claims so many items in its first axis, and holds one."""
+    return np.lib.stride_tricks.as_strided(np.array(value), (count, *shape), (0,) * (1 + len(shape)))
+
+
+MANY = 600_000_000
+TOO_LARGE: dict[str, Any] = {
+    "float32": claims(MANY, np.float32(0)),
+    "float16": claims(MANY // 6, np.float16(0)),
+    "float64": claims(MANY // 10, np.float64(0)),
+    "int16": claims(MANY, np.int16(0)),
+    "int64": claims(MANY, np.int64(0)),
+    "with its rate": (claims(MANY, np.float32(0)), 24_000),
+    "two axes": claims(1, np.float32(0), MANY),
+    "a list": [claims(MANY, np.float32(0))],
+    "lists": [[[claims(MANY, np.float32(0))]]],
+    "a tensor": torch.zeros(1).expand(MANY),
+    "a half tensor": torch.zeros(1, dtype=torch.float16).expand(MANY // 6),
+    "a list of tensors": [torch.zeros(1).expand(MANY)],
+    "a view of bytes": memoryview(claims(MANY, np.uint8(0))),
+}
+
+
+@pytest.mark.parametrize("piece", TOO_LARGE.values(), ids=TOO_LARGE)
+@pytest.mark.parametrize("sample_format", ["s16", "f32"])
+def test_a_piece_that_claims_more_than_is_taken_costs_no_memory(
+    piece: Any, sample_format: SampleFormat
+) -> None:
+    with grows_by_at_most(8 << 20), pytest.raises(ValueError, match=r"MiB, and at most 256 are taken"):
+        read(piece, sample_format)
+
+
+def test_a_long_piece_costs_little_beside_what_is_sent() -> None:
+    samples = np.linspace(-1.5, 1.5, 4 << 20)
+    with grows_by_at_most(25 << 20):
+        data = read(samples).data
+    assert data == np.rint(np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes()
+    samples[-1] = np.nan
+    with pytest.raises(ValueError, match="no numbers"):
+        read(samples)
+
+
+@contextlib.contextmanager
+def grows_by_at_most(limit_bytes: int) -> Iterator[None]:
+    """While it lasts, no more than this is held beside what there was."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] <= limit_bytes
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_function_may_return_all_at_once() -> None:
     for whole in (b"\0\0", SAMPLES, (SAMPLES, 24_000), torch.zeros(3)):
         assert len(list(one_by_one(whole))) == 1
@@ -136,8 +192,17 @@ def test_a_frame_may_tell_its_place() -> None:
         ((np.zeros((8, 8, 3), np.uint8), "late"), "the picture, .picture, index."),
         ((np.zeros((8, 8, 3), np.uint8), -1), "the picture, .picture, index."),
         ("text", "a piece is str"),
+        (claims(60_000, np.uint8(0), 60_000, 3), "a picture of 60000x60000; at most 64 megapixels"),
+        (claims(8_001, np.float32(0), 8_000, 3), "a picture of 8000x8001"),
+        (torch.zeros(1, dtype=torch.float64).expand(10**6, 10**6, 3), "at most 64 megapixels"),
+        (torch.zeros(1).expand(2, 2, 10**9), "a frame has 15258 MiB, and at most 256"),
+        ([[[claims(MANY, np.float32(0))]]], "a frame has 2288 MiB"),
+        (Image.effect_noise((8_001, 8_000), 1), "a picture of 8001x8000"),
+        (memoryview(claims(MANY, np.uint8(255))), "a JPEG has 572 MiB, and at most 64"),
+        ((np.zeros((8, 8, 3), np.uint8), 2**40), "a frame at 1099511627776; no clip is as long"),
+        ((np.zeros((8, 8, 3), np.uint8), 1e15), "no clip is as long as a day"),
     ],
 )
 def test_what_is_no_picture_is_told(piece: Any, part: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=part):
+    with grows_by_at_most(8 << 20), pytest.raises((TypeError, ValueError), match=part):
         read_frame(piece, 0, 25)

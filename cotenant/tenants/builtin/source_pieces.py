@@ -1,6 +1,7 @@
 """What a user's generator yields -> bytes: samples as arrays, tensors, bytes or a WAV; pictures as JPEGs."""
 
 import io
+import math
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, Final
@@ -11,11 +12,20 @@ from numpy.typing import NDArray
 from cotenant.errors import ServiceError
 from cotenant.tenants.builtin.answers import Frame, SampleFormat, Spoken
 from cotenant.tenants.builtin.source import whole_rate
+from cotenant.tenants.builtin.telling import shown
 from cotenant.units import NS_PER_S
 from cotenant.wire.wav import WavDecoder
 
+# What a piece may hold: looked at before it is converted, for a view can claim any size without having it.
+PIECE_LIMIT_BYTES: Final = 256 << 20
+PICTURE_LIMIT_PIXELS: Final = 64_000_000
+JPEG_LIMIT_BYTES: Final = 64 << 20
 _JPEG_QUALITY: Final = 80
 _BYTES: Final = (bytes, bytearray, memoryview)
+_BLOCK_SAMPLES: Final = 1 << 20
+# Past a day of any frame rate, and a day.
+_INDEX_LIMIT: Final = 10**8
+_TIME_LIMIT_S: Final = 24 * 3600
 
 
 def is_piece(value: object) -> bool:
@@ -45,6 +55,7 @@ class SpeechPieces:
                 raise TypeError(f"a piece is a tuple of {len(piece)}; yield samples or (samples, rate)")
             piece, rate = piece
             self._take_rate(whole_rate(rate, "the rate of a piece"))
+        _refuse_size(_claimed_bytes(piece), PIECE_LIMIT_BYTES, "a piece of speech")
         data = self._bytes(bytes(piece)) if isinstance(piece, _BYTES) else self._array(piece)
         if not data:
             return None
@@ -82,6 +93,7 @@ class SpeechPieces:
 
     def _array(self, piece: Any) -> bytes:
         samples = _on_host(piece)
+        _refuse_size(samples.size * 4, PIECE_LIMIT_BYTES, "a piece of speech, as 32-bit floats,")
         if samples.ndim > 1 and samples.size == max(samples.shape):
             samples = samples.reshape(-1)
         if samples.ndim != 1:
@@ -95,6 +107,11 @@ class SpeechPieces:
         return samples.astype("<i2").tobytes()
 
     def _floats(self, samples: NDArray[Any]) -> bytes:
+        # By blocks: what lies between is several times as large as what comes of it.
+        starts = range(0, len(samples), _BLOCK_SAMPLES)
+        return b"".join(self._block(samples[start : start + _BLOCK_SAMPLES]) for start in starts)
+
+    def _block(self, samples: NDArray[Any]) -> bytes:
         if not np.isfinite(samples).all():
             raise ValueError("samples that are no numbers (nan or inf)")
         if self._format == "f32":
@@ -109,6 +126,7 @@ def read_frame(piece: Any, number: int, fps: int) -> Frame:
     A picture is JPEG bytes, (height, width, 3) bytes as array or tensor, or a PIL image. Raises TypeError or
     ValueError with a sentence.
     """
+    place: Any = number
     index, media_time_ns = number, number * NS_PER_S // fps
     if isinstance(piece, tuple):
         if len(piece) != 2 or not isinstance(piece[1], Real) or piece[1] < 0:
@@ -118,6 +136,8 @@ def read_frame(piece: Any, number: int, fps: int) -> Frame:
             index, media_time_ns = int(place), int(place) * NS_PER_S // fps
         else:
             media_time_ns = round(float(place) * NS_PER_S)
+    if index > _INDEX_LIMIT or media_time_ns > _TIME_LIMIT_S * NS_PER_S:
+        raise ValueError(f"a frame at {shown(place)}; no clip is as long as a day")
     return Frame(index=index, media_time_ns=media_time_ns, jpeg=_jpeg(piece))
 
 
@@ -125,10 +145,15 @@ def _jpeg(picture: Any) -> bytes:
     from PIL import Image
 
     if isinstance(picture, _BYTES):
+        _refuse_size(_claimed_bytes(picture), JPEG_LIMIT_BYTES, "a JPEG")
         if bytes(picture[:2]) != b"\xff\xd8":
             raise ValueError("a frame's bytes are no JPEG; yield JPEG bytes, an array or a PIL image")
         return bytes(picture)
-    if not isinstance(picture, Image.Image):
+    if isinstance(picture, Image.Image):
+        _refuse_pixels((picture.height, picture.width))
+    else:
+        _refuse_pixels(tuple(getattr(picture, "shape", ())))
+        _refuse_size(_claimed_bytes(picture), PIECE_LIMIT_BYTES, "a frame")
         pixels = _on_host(picture)
         if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
             raise ValueError(
@@ -138,6 +163,31 @@ def _jpeg(picture: Any) -> bytes:
     out = io.BytesIO()
     picture.convert("RGB").save(out, "JPEG", quality=_JPEG_QUALITY)
     return out.getvalue()
+
+
+def _refuse_size(size_bytes: int, limit_bytes: int, what: str) -> None:
+    if size_bytes > limit_bytes:
+        limit = f"at most {limit_bytes >> 20} are taken"
+        raise ValueError(f"{what} has {size_bytes >> 20} MiB, and {limit}; yield less at once")
+
+
+def _refuse_pixels(shape: tuple[int, ...]) -> None:
+    pixels = math.prod(shape[:2]) if len(shape) > 1 else 0
+    if pixels > PICTURE_LIMIT_PIXELS:
+        limit = f"at most {PICTURE_LIMIT_PIXELS // 10**6} megapixels are taken"
+        raise ValueError(f"a picture of {shape[1]}x{shape[0]}; {limit}")
+
+
+def _claimed_bytes(value: Any) -> int:
+    """What it would take to hold it, as it says itself; 0 where it says nothing."""
+    if isinstance(value, list):
+        return sum(map(_claimed_bytes, value))
+    if hasattr(value, "element_size") and hasattr(value, "numel"):
+        floats = value.is_floating_point()  # which become 32-bit ones
+        return int(value.numel() * max(value.element_size(), 4 if floats else 0))
+    if isinstance(value, bytes | bytearray):
+        return len(value)
+    return int(value.nbytes) if isinstance(value, memoryview | np.ndarray) else 8
 
 
 def _on_host(value: Any) -> NDArray[Any]:
