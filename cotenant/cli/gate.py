@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cotenant.cli import options as flags
+from cotenant.errors import UserError
 from cotenant.verdict.options import JudgeOptions
 
 
@@ -22,7 +23,7 @@ class GateOptions:
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory.")],
     lookahead: flags.LookaheadFlag = None,
     start: flags.StartFlag = None,
     after_underrun: flags.AfterUnderrunFlag = None,
@@ -44,6 +45,11 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Prints the summary as JSON on stdout.")] = False,
 ) -> int:
     """Judges a recorded run again: another lookahead, other gates. The run is not touched."""
+    if len(run) > 1:
+        raise UserError(
+            f"gate judges one run, and {len(run)} are given; give one, or judge each by itself: "
+            'for run in runs/*/; do cotenant gate "$run"; done (two are compared by `cotenant compare A B`)'
+        )
     judging = flags.judge_options(
         lookahead=lookahead,
         start=start,
@@ -53,7 +59,7 @@ def command(
         decision=decision,
         inconclusive=inconclusive,
     )
-    return judge_run(GateOptions(run=run, judging=judging, junit=junit, markdown=markdown, json=json))
+    return judge_run(GateOptions(run=run[0], judging=judging, junit=junit, markdown=markdown, json=json))
 
 
 def judge_run(options: GateOptions) -> int:

@@ -69,8 +69,9 @@ GateFlag = Annotated[
     list[str] | None,
     typer.Option(
         "--gate",
-        metavar="GATE",
-        help="A profile (voice, face) or 'speech.ttfa_ms.p95 <= 500ms'. Repeats; replaces the scenario's.",
+        metavar="GATE|FILE",
+        help="A profile (voice, face), a limit as in 'speech.ttfa_ms.p95 <= 500ms', or a YAML file with a "
+        "list of them. Repeats; replaces the scenario's.",
         rich_help_panel=_PANEL,
     ),
 ]

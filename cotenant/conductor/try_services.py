@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,16 @@ from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load, read_file
 from cotenant.scenario.merge import override
 from cotenant.scenario.schema import Scenario
+from cotenant.scenario.values import check_url
 
 _TRIES: Final = {
     "speech": try_service.try_speech,
     "face": try_service.try_face,
     "completions": try_service.try_llm,
 }
+_FLAGS: Final = {"speech": "--tts", "face": "--face", "completions": "--llm"}
+# The places of a document that stands in no file.
+_LINE_RE: Final = re.compile(r" \(line \d+\)(?=:)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,10 @@ def _document(base: str, given: Sequence[Given], overrides: Sequence[str], place
         name = services.tenant_of_kind(found, one.kind)
         if name is None:
             raise UserError(f"{base} has no tenant of kind {one.kind}; give a scenario that has one")
+        try:
+            check_url(one.url)
+        except ValueError as error:
+            raise UserError(f"{_FLAGS[one.kind]}: {error}") from None
         if one.key_env is not None and not os.environ.get(one.key_env, "").strip():
             raise UserError(f"the variable {one.key_env} is not set; export it with the key for {name}")
         tenants[name] = {"url": one.url, **({"api_key_env": one.key_env} if one.key_env else {})}
@@ -117,7 +126,12 @@ def _read(document: Mapping[str, Any], place: Path) -> Scenario:
     def reading(path: Path) -> bytes:
         return content if path == place else read_file(path)
 
-    return load(str(place), read=reading)
+    try:
+        return load(str(place), read=reading)
+    except UserError as error:
+        # Nothing of it was written yet; what is wrong came from the command line.
+        told = str(error).replace(f"the scenario {place}", "what is given", 1)
+        raise UserError(_LINE_RE.sub("", told)) from None
 
 
 def _text(document: Mapping[str, Any], tried: Sequence[Tried], place: Path) -> str:

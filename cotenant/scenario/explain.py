@@ -30,6 +30,9 @@ _OWN_GENERATOR: Final = (
     "unknown key; a generator of your own is served by a command: engine: launch, "
     'url: http://127.0.0.1:8091, command: [cotenant, serve, speech, --from, "MODULE:NAME", --port, "8091"]'
 )
+_EXTENDS: Final = (
+    "a scenario extends another in a file of its own: write `extends: NAME` into one, or run NAME itself"
+)
 
 
 def explain(error: ValidationError, data: Mapping[str, Any]) -> list[Found]:
@@ -85,6 +88,8 @@ def _unknown_key(path: Path, data: Mapping[str, Any], number: int) -> str:
     model = _model_at(path[:-1], data)
     if model is schema.Tenant and path[-1] == "from":
         return _OWN_GENERATOR
+    if path == ("extends",):
+        return _EXTENDS
     keys = [str(field.alias or name) for name, field in model.model_fields.items()] if model else []
     if not keys:
         return "unknown key; remove it"

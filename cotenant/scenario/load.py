@@ -141,7 +141,7 @@ def _read_chain(path: Path, read: Reader, below: tuple[Path, ...]) -> yaml_text.
         return document
     chain = (*below, path.resolve())
     place = document.places.get(("extends",))
-    where = f"extends ({place})"
+    where = f"extends ({place})" if below else f"extends ({path}, {place})"
     if not isinstance(base_name, str):
         raise UserError(f"{where}: {base_name!r} is no scenario; write a packaged name or a file")
     try:

@@ -23,6 +23,12 @@ LIMIT_RE: Final = re.compile(
 )
 _DEVICE_RE: Final = re.compile(r"auto|cpu|cuda:[0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,64}")
 _URL_RE: Final = re.compile(r"[!-~]*")
+# A host with a port, or one that is no single word.
+_HOST_RE: Final = re.compile(
+    r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:]+\]):[1-9][0-9]{0,4}(?:/[A-Za-z0-9._/-]*)?"
+    r"|(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?:/[A-Za-z0-9._/-]*)?"
+)
+_LAST_PORT: Final = 65_535
 _ENV_RE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -144,7 +150,8 @@ def _device(value: str) -> str:
     return value
 
 
-def _url(value: str) -> str:
+def check_url(value: str) -> str:
+    """A server's address as it is. Raises ValueError for one that is none, or holds a password."""
     if _URL_RE.fullmatch(value) is None:
         raise ValueError(
             f"{_shown(by_form(value))} has a character that no address may have (a space, a line end, none "
@@ -157,10 +164,20 @@ def _url(value: str) -> str:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or port == 0:
         known = by_form(value if "://" in value else f"://{value}").removeprefix("://")
-        raise ValueError(f"{_shown(known)} is not a server's address; write it as http://127.0.0.1:8091")
+        raise ValueError(
+            f"{_shown(known)} is not a server's address; write it as {_with_scheme(value, known)}"
+        )
     if parts.username is not None or parts.password is not None:
         raise ValueError("a password in an address would be recorded; name a variable in api_key_env")
     return value
+
+
+def _with_scheme(value: str, known: str) -> str:
+    """The address that was probably meant, where it lacks only its scheme and holds no secret; else one."""
+    port = value.partition("/")[0].rpartition(":")[2]
+    lacks = _HOST_RE.fullmatch(value) is not None and known == value
+    lacks = lacks and not (port.isdecimal() and int(port) > _LAST_PORT)
+    return f"http://{value}" if lacks else "http://127.0.0.1:8091"
 
 
 def _environment_name(value: str) -> str:
@@ -208,7 +225,7 @@ Name = Annotated[StrictStr, AfterValidator(_name)]
 LoadName = Annotated[StrictStr, AfterValidator(_load_name)]
 StageName = Annotated[StrictStr, AfterValidator(_stage_name)]
 Device = Annotated[StrictStr, AfterValidator(_device)]
-Url = Annotated[StrictStr, AfterValidator(_url)]
+Url = Annotated[StrictStr, AfterValidator(check_url)]
 EnvName = Annotated[StrictStr, AfterValidator(_environment_name)]
 Text = Annotated[str | list[str], PlainValidator(_text)]
 Limit = Annotated[float | str, PlainValidator(limit)]

@@ -129,3 +129,18 @@ def test_serve_refuses_flags_that_do_not_go_together(
     monkeypatch.setattr(serve, "replace_process", lambda line: pytest.fail("started"))
     assert cotenant("serve", *arguments) == 2
     assert part in " ".join(capsys.readouterr().err.split())
+
+
+def test_gate_judges_one_run_and_says_how_to_judge_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cotenant("gate", tmp_path, tmp_path) == 2
+    assert "gate judges one run, and 2 are given; give one, or judge each" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "gate"])
+def test_help_says_that_gates_may_stand_in_a_file(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cotenant(command, "--help") == 0
+    told = capsys.readouterr().out
+    assert "GATE|FILE" in told
+    assert "YAML file" in " ".join(told.replace("│", " ").split())

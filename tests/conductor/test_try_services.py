@@ -300,7 +300,15 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "overrides", "words"),
     [
-        (Given(kind="speech", url="nowhere"), [], "is not a server's address"),
+        (Given(kind="speech", url="nowhere"), [], "^--tts: 'nowhere' is not a server's address"),
+        (Given(kind="speech", url="127.0.0.1:8880"), [], "; write it as http://127.0.0.1:8880$"),
+        (Given(kind="completions", url="h"), [], "^--llm: 'h' is not"),
+        (Given(kind="face", url="h"), [], "^--face: 'h' is not"),
+        (
+            Given(kind="speech", url="http://h"),
+            ["tenants.tts.rate=fast"],
+            r"^what is given has one error:\n  tenants\.tts\.rate: 'fast' is not a whole number",
+        ),
         (Given(kind="speech", url="http://u:p@h"), [], "a password in an address would be recorded"),
         (Given(kind="speech", url="http://h", key_env="NO_SUCH_VARIABLE"), [], "NO_SUCH_VARIABLE is not set"),
         (Given(kind="speech", url="http://h"), ["tenants.tts.protocol=carrier-pigeon"], "carrier-pigeon"),

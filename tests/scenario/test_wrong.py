@@ -212,7 +212,12 @@ def test_limits_of_mps_need_mps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("127.0.0.1:80", "is not a server's address; write it as http://"),
+        ("127.0.0.1:80", "is not a server's address; write it as http://127.0.0.1:80"),
+        ("tts.example.org/v1", "is not a server's address; write it as http://tts.example.org/v1"),
+        ("localhost:8880", "is not a server's address; write it as http://localhost:8880"),
+        ("me:secret@h:80", "is not a server's address; write it as http://127.0.0.1:8091"),
+        ("h:99999", "is not a server's address; write it as http://127.0.0.1:8091"),
+        ("nowhere", "is not a server's address; write it as http://127.0.0.1:8091"),
         ("http://", "is not a server's address"),
         ("http://h:99999", "is not a server's address"),
         ("ftp://h", "is not a server's address"),
@@ -316,6 +321,20 @@ def test_files_that_extend_each_other_are_told(tmp_path: Path) -> None:
 def test_a_base_that_is_not_there_is_told(base: str, told: str, tmp_path: Path) -> None:
     message = message_of(f"seed: 1\nextends: {base}\n", tmp_path)
     assert told in message
+
+
+def test_an_extends_that_is_wrong_is_told_with_its_file(tmp_path: Path) -> None:
+    where = f"extends ({tmp_path / 'mine.yaml'}, line 2): "
+    assert message_of("seed: 1\nextends: tts-alne\n", tmp_path).startswith(where)
+    (tmp_path / "base.yaml").write_text("extends: gone.yaml\n")
+    assert "gone.yaml is not there" in message_of("extends: base.yaml\n", tmp_path)
+
+
+def test_extends_stands_in_a_file() -> None:
+    with pytest.raises(UserError) as caught:
+        load("all-together", ["extends=tts-alone"])
+    assert "extends (--set extends=tts-alone): a scenario extends another in a file" in str(caught.value)
+    assert "did you mean" not in str(caught.value)
 
 
 def test_an_error_in_a_base_names_that_file(tmp_path: Path) -> None:
