@@ -13,6 +13,7 @@ PURE_RANK = {
     "units": 0,
     "errors": 0,
     "plain": 0,
+    "secret_forms": 0,
     "records": 1,
     "scenario": 2,
     "wire": 2,

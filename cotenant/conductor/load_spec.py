@@ -1,5 +1,6 @@
 """What a load process is told: its loads, the tenants they talk to, texts, limits."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -8,6 +9,7 @@ from typing import Any
 from cotenant.conductor.plan import used_loads
 from cotenant.resources import data_dir
 from cotenant.scenario.load import dump
+from cotenant.scenario.parse import secrets_of
 from cotenant.scenario.schema import Scenario, Voices
 
 # The last lines of a list of texts are kept for settling, so that measured texts are met fresh.
@@ -55,8 +57,9 @@ def load_specs(
     """Load process -> the spec it is sent. Takes a resolved scenario and each tenant's URLs.
 
     `found`: tenant -> what its server was found to want, in place of what the scenario says (`auto`).
+    `secrets` of a spec are those of the whole scenario: a tenant that was started with one may tell it.
     """
-    resolved = dump(scenario)
+    resolved, secrets = dump(scenario), secrets_of(scenario, os.environ).values
     specs = {}
     for index, (process, loads) in enumerate(group_loads(scenario).items(), start=1):
         texts = {
@@ -86,5 +89,6 @@ def load_specs(
             },
             "loads": {name: resolved["load"][name] for name in loads},
             "texts": texts,
+            "secrets": list(secrets),
         }
     return specs

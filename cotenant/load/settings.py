@@ -19,7 +19,8 @@ class Tenant:
 
     `frames` says where a head of another protocol has its frames, as the scenario has it. `ca_file`: whose
     certificates to trust besides; `insecure`: any. `secrets`: the key, what else of the addresses is nobody's
-    business, and what is secret in what is sent.
+    business, what is secret in what is sent, and `others`: those of the whole scenario, which a service that
+    was started with them may tell.
     """
 
     name: str
@@ -34,19 +35,20 @@ class Tenant:
     frames: Mapping[str, Any] = field(default_factory=dict)
     ca_file: str | None = None
     insecure: bool = False
-    secrets: Sequence[str] = field(init=False, default=())
+    others: Sequence[str] = ()
+    secrets: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         # Once, not for every request: a voice's sample may stand in `extra`.
         object.__setattr__(self, "secrets", self._found_secrets())
 
-    def _found_secrets(self) -> Sequence[str]:
+    def _found_secrets(self) -> tuple[str, ...]:
         parts = [urlsplit(url) for url in self.urls]
         found = [self.headers.get("Authorization", "").removeprefix("Bearer ")]
         found += [part.password or "" for part in parts]
         found += [value for part in parts for _, value in parse_qsl(part.query)]
         found += Secrets.of(values_in([*self.urls, dict(self.extra), dict(self.frames)])).values
-        return [secret for secret in dict.fromkeys(found) if secret]
+        return tuple(secret for secret in dict.fromkeys([*found, *self.others]) if secret)
 
     def url(self, number: int, path: str) -> str:
         """The address for client `number`: replicas take turns; `service_url` has the rest."""
@@ -108,7 +110,7 @@ class Settings:
 
 def read_settings(spec: Mapping[str, Any]) -> Settings:
     """Spec line -> Settings. Raises KeyError, TypeError or ValueError for one that is none."""
-    texts = spec.get("texts", {})
+    texts, secrets = spec.get("texts", {}), spec.get("secrets", ())
     return Settings(
         name=spec["name"],
         index=spec["index"],
@@ -119,12 +121,12 @@ def read_settings(spec: Mapping[str, Any]) -> Settings:
         player=PlayerOptions(**spec["player"]),
         stall_limit_ns=spec["stall_limit_ns"],
         request_limit_ns=spec["request_limit_ns"],
-        tenants={name: _tenant(name, tenant) for name, tenant in spec["tenants"].items()},
+        tenants={name: _tenant(name, tenant, secrets) for name, tenant in spec["tenants"].items()},
         loads={name: _load(name, load, texts.get(name, {})) for name, load in spec["loads"].items()},
     )
 
 
-def _tenant(name: str, tenant: Mapping[str, Any]) -> Tenant:
+def _tenant(name: str, tenant: Mapping[str, Any], secrets: Sequence[str]) -> Tenant:
     key_env = tenant.get("api_key_env")
     key = os.environ.get(key_env, "").strip() if key_env else ""
     if not (key.isascii() and key.isprintable()):
@@ -143,6 +145,7 @@ def _tenant(name: str, tenant: Mapping[str, Any]) -> Tenant:
         frames=tenant.get("frames") or {},
         ca_file=tenant.get("ca_file"),
         insecure=bool(tenant.get("insecure")),
+        others=secrets,
     )
 
 

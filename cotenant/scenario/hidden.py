@@ -2,78 +2,68 @@
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import unquote
 
-HIDDEN: Final = "(hidden)"
+from cotenant.secret_forms import (
+    HIDDEN,
+    NAME,
+    QUERY_RE,
+    USER_RE,
+    Span,
+    all_spans,
+    by_form,
+    form_spans,
+    hide,
+    is_secret,
+    plain,
+    replaced,
+)
+
 # A shorter value may stand anywhere by chance; it is hidden by its name alone.
 SHORTEST: Final = 8
-# vLLM's `pass_config` is about a compiler's passes.
-_NAME: Final = (
-    r"key|token(?!s|iz)|secret|pass(?!_config|es)|pwd|credential|auth|bearer|cookie|signature|(?<![a-z])sig(?![a-z])"
-    r"|jwt|psk(?![a-z])"
-)
-_NAME_RE: Final = re.compile(_NAME, re.IGNORECASE)
-_USER_RE: Final = re.compile(r"(://)[^/?#\s@\"']*@")
 _HEADERS_RE: Final = re.compile(r"header", re.IGNORECASE)
 _OPEN_HEADERS: Final = frozenset({
     "accept", "accept-encoding", "accept-language", "cache-control", "connection", "content-type",
     "user-agent",
 })  # fmt: skip
 _OPTION_RE: Final = re.compile(r"-{0,2}[A-Za-z0-9_.-]+")
-_QUERY_RE: Final = re.compile(r"([?&;#])([^?&;#=\s\"']+)=([^&;#\s\"']*)")
-# What the makers of keys give them, so that they are found: OpenAI and many after it, Hugging Face, GitHub,
-# GitLab, Slack, Google, AWS, JWT.
-_FORM_RE: Final = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[A-Za-z0-9_-]{16,}"
-    r"|xox[a-z]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{30,}|AKIA[A-Z0-9]{16}"
-    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
-)
-_SCHEME_RE: Final = re.compile(
-    r"\b(Bearer|Basic)(\s+|%20)(?=\S*[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE
-)
 _IN_TEXT_RE: Final = re.compile(
-    rf"(?:{_NAME})[A-Za-z0-9_.-]*[\"']?\s*[=:\s]\s*[\"']?([^\s\"',;]{{{SHORTEST},}})", re.IGNORECASE
+    rf"(?:{NAME})[A-Za-z0-9_.-]*[\"']?\s*[=:\s]\s*[\"']?([^\s\"',;]{{{SHORTEST},}})", re.IGNORECASE
 )
-
-
-def is_secret(name: str) -> bool:
-    """Whether what has this name is hidden."""
-    return _NAME_RE.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The values that must stand nowhere, the longest first; also as a URL and base64 have them."""
+    """The values that must stand nowhere, the longest first, in whatever way they are written."""
 
     values: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, found: Iterable[str]) -> "Secrets":
         """Of all that was found; what is too short to be told from any text is left out."""
-        forms: set[str] = set()
-        for value in found:
-            for form in (value, unquote(value)):
-                if len(form.strip()) >= SHORTEST and HIDDEN not in form:
-                    forms |= _written(form.strip())
-        return cls(tuple(sorted(forms, key=lambda one: (-len(one), one))))
+        forms = {form.strip() for value in found for form in (value, unquote(value))}
+        kept = [form for form in forms if len(form) >= SHORTEST and HIDDEN not in form]
+        return cls(tuple(sorted(kept, key=lambda one: (-len(one), one))))
 
     def text(self, text: str) -> str:
         """A text without them, without keys that are known by their form, and without users in addresses."""
-        for value in self.values:
-            if value in text:
-                text = text.replace(value, HIDDEN)
-        return by_form(text)
+        return hide(text, self._spans)
 
     def mask(self, text: str) -> str:
         """Lines of a log, a byte a character, with stars for each character of a secret."""
-        for value in self.values:
-            told = value.encode(errors="replace").decode("latin-1")
-            text = text.replace(told, "*" * len(told))
-        text = _FORM_RE.sub(lambda found: "*" * len(found[0]), text)
-        return _SCHEME_RE.sub(lambda found: found[1] + found[2] + "*" * len(found[3]), text)
+        return replaced(text, all_spans(text, self._spans), lambda length: "*" * length)
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        for needle in needles(self.values):
+            at = text.find(needle)
+            while at >= 0:
+                yield at, at + len(needle)
+                at = text.find(needle, at + 1)
+        yield from form_spans(text)
 
     def within(self, value: Any) -> Any:
         """Plain data without them; its keys stay."""
@@ -87,20 +77,26 @@ class Secrets:
 NO_SECRETS: Final = Secrets()
 
 
-def _written(value: str) -> set[str]:
-    data = value.encode(errors="replace")
-    # JSON's escapes too: what is sent is quoted in logs.
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return {value, quote(value, safe=""), quote_plus(value), base64.b64encode(data).decode(), escaped}
+@lru_cache(maxsize=8)
+def needles(values: tuple[str, ...]) -> tuple[str, ...]:
+    """What to look for in UTF-8's bytes as Latin-1: the values, as they are and with their escapes read, and
+    their base64 wherever in a longer text (`user:KEY`) they were encoded."""
+    found: dict[str, None] = {}
+    for value in values:
+        data = value.encode(errors="replace")
+        told = data.decode("latin-1")
+        found |= dict.fromkeys([told, plain(told), told.replace(" ", "+")])
+        whole = base64.b64encode(data).decode()
+        for text in (whole, whole.rstrip("="), *(_inner_base64(data, shift) for shift in range(3))):
+            found |= dict.fromkeys([text, text.replace("+", "-").replace("/", "_")])
+    return tuple(found)
 
 
-def by_form(text: str) -> str:
-    """A text without what is a secret by its form: known keys, `Bearer ...`, users and passwords in
-    addresses, values of a query that are secret by their names."""
-    text = _FORM_RE.sub(HIDDEN, text)
-    text = _SCHEME_RE.sub(lambda found: f"{found[1]}{found[2]}{HIDDEN}", text)
-    text = _USER_RE.sub(rf"\1{HIDDEN}@", text)
-    return hide_query(text) if "=" in text else text
+def _inner_base64(data: bytes, shift: int) -> str:
+    """The characters that stand in the base64 of any text with `data` at a byte number 3n + `shift`."""
+    text = base64.b64encode(b"\0" * shift + data).decode()
+    whole = (shift + len(data)) * 8 // 6
+    return text[(shift * 8 + 5) // 6 : whole]
 
 
 def hide_secrets(value: Any) -> Any:
@@ -114,7 +110,7 @@ def hide_secrets(value: Any) -> Any:
 
 
 def _under(key: str, value: Any) -> Any:
-    if is_secret(key) or _USER_RE.search(key):
+    if is_secret(key) or USER_RE.search(key):
         return HIDDEN
     if not _HEADERS_RE.search(key) or not isinstance(value, str | list | dict):
         return hide_secrets(value)
@@ -158,7 +154,7 @@ def hide_options(command: Sequence[str]) -> list[str]:
 
 def hide_query(url: str) -> str:
     """An address without the values of its query that look like secrets by their names."""
-    return _QUERY_RE.sub(
+    return QUERY_RE.sub(
         lambda pair: f"{pair[1]}{pair[2]}={HIDDEN}" if is_secret(unquote(pair[2])) else pair[0], url
     )
 
@@ -176,10 +172,14 @@ def values_in(value: Any, *, named: bool = False) -> list[str]:
     if not isinstance(value, str):
         return [str(value)] if named and value is not None else []
     found = [value] if named else []
-    found += [match[0] for match in _FORM_RE.finditer(value)]
-    found += [match[3] for match in _SCHEME_RE.finditer(value)]
-    found += [match[0][3:-1].rpartition(":")[2] for match in _USER_RE.finditer(value)]
-    return found + [match[3] for match in _QUERY_RE.finditer(value) if is_secret(unquote(match[2]))]
+    # Of a user and a password the password alone: users stand everywhere.
+    found += [match[0][3:-1].rpartition(":")[2] for match in USER_RE.finditer(value)]
+    users = [match.span() for match in USER_RE.finditer(value)]
+    return found + [
+        value[start:end]
+        for start, end in form_spans(value)
+        if start < end and not any(left < start < right for left, right in users)
+    ]
 
 
 def values_in_options(command: Sequence[str]) -> list[str]:

@@ -9,7 +9,6 @@ from cotenant.errors import UserError
 from cotenant.scenario.checks import cross_checks
 from cotenant.scenario.explain import explain
 from cotenant.scenario.hidden import (
-    HIDDEN,
     NO_SECRETS,
     Secrets,
     hide_options,
@@ -21,6 +20,7 @@ from cotenant.scenario.hidden import (
 from cotenant.scenario.plain import value_checks
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.yaml_text import Path, Problem
+from cotenant.secret_forms import HIDDEN
 
 __all__ = [
     "HIDDEN", "checked", "dump", "hide_options", "hide_query", "hide_secrets", "parse", "public_dump",

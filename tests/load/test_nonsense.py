@@ -141,6 +141,17 @@ def test_what_may_be_stored() -> None:
     assert storable("key abc, abc", ("abc",)) == "key ***, ***"
     assert storable(f"{KEY}{KEY} and {KEY[3:15]} and {KEY[:7]}", (KEY,)) == f"*** and *** and {KEY[:7]}"
     assert storable("nothing to hide", ("", KEY)) == "nothing to hide"
+    # By their form too, and whole before anything is cut: of no secret does a beginning stay.
+    formed = "sk-0123456789abcdefXYZ"
+    value = "Uniq/t+0123456789"
+    for before in range(460, 500):
+        stored = storable(f"{'x' * before} {formed} {value}{value}", (value,))
+        assert "sk-" not in stored
+        assert "Uniq" not in stored
+    for before in (8170, 8180, 8190):
+        stored = storable(f"{value * 490}{'x ' * 40}"[:before] + formed + value, (value,))
+        assert "sk-" not in stored
+        assert "Uniq" not in stored
 
 
 def test_secrets_of_a_tenant() -> None:

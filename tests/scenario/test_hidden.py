@@ -1,14 +1,21 @@
 """Which names, forms and values are secrets, and that the rest of a scenario stays as it was."""
 
+import base64
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from cotenant.errors import UserError
+from cotenant.load.stored_text import storable
 from cotenant.run_dir.hide_in_logs import hide_in_logs
-from cotenant.scenario.hidden import HIDDEN, Secrets, by_form, hide_query, hide_secrets, is_secret, values_in
+from cotenant.scenario.hidden import Secrets, hide_query, hide_secrets, values_in
 from cotenant.scenario.parse import dump, parse, public_dump, secrets_of
+from cotenant.secret_forms import HIDDEN, by_form, is_secret
 
 KEY = "s3cr/t+0123456789"
 
@@ -48,8 +55,29 @@ def test_names_of_other_things(name: str) -> None:
         ("Authorization: Bearer abc.def/123==", f"Authorization: Bearer {HIDDEN}"),
         ("basic dXNlcjpwYXNzd29yZA==", f"basic {HIDDEN}"),
         ("see http://me:word@host/x and ws://tok@h", f"see http://{HIDDEN}@host/x and ws://{HIDDEN}@h"),
-        ("at http://h/x?a=1&access_token=abc#t", f"at http://h/x?a=1&access_token={HIDDEN}#t"),
+        ("at http://h/x?a=1&access_token=abc#t", f"at http://h/x?a=1&access_token={HIDDEN}"),
         ("at http://h/x?api%5Fkey=abc", f"at http://h/x?api%5Fkey={HIDDEN}"),
+        ("login with password=hunter22 failed", f"login with password={HIDDEN} failed"),
+        ("{'error': {'token': 'hunter22'}}", f"{{'error': {{'token': '{HIDDEN}'}}}}"),
+        (
+            '{"said": "{\\"client_secret\\": \\"hunter22\\"}"}',
+            f'{{"said": "{{\\"client_secret\\": \\"{HIDDEN}\\"}}"}}',
+        ),
+        ("sent X-Api-Key: hunter22, Cookie: a=hunter22", f"sent X-Api-Key: {HIDDEN}, Cookie: {HIDDEN}"),
+        (
+            "302 to https://h/cb?token=abc&x=Bearer%20abc123456",
+            f"302 to https://h/cb?token={HIDDEN}&x=Bearer%20{HIDDEN}",
+        ),
+        ("with sk-proj-01234\x1b[0m56789\0abcdef in it", f"with {HIDDEN} in it"),
+        ("\u00fcber sk-proj-0123456789abcdef \u4e2d", f"\u00fcber {HIDDEN} \u4e2d"),
+        (
+            "eos_token_id=151645, token: expected, max_tokens=4096",
+            "eos_token_id=151645, token: expected, max_tokens=4096",
+        ),
+        (
+            "KeyError: 'prompt_embeds', keys=['abcd'], password=None",
+            "KeyError: 'prompt_embeds', keys=['abcd'], password=None",
+        ),
         ("sk-8 tasks at a time, mail me@host", "sk-8 tasks at a time, mail me@host"),
         ("a bearer of certificates, basic understanding", "a bearer of certificates, basic understanding"),
     ],
@@ -68,10 +96,51 @@ def test_headers_show_only_what_is_no_secret() -> None:
     assert values_in({"extra_headers": headers}) == [KEY]
 
 
-def test_a_value_is_hidden_in_all_its_writings() -> None:
+URL_SAFE = "?>?>s3cr/t+0123456789"  # whose base64 has both of the characters that URLs cannot have
+WAYS: dict[str, Callable[[str], str]] = {
+    "as it is": lambda key: key,
+    "in a URL": lambda key: quote(key, safe=""),
+    "in a URL, lower": lambda key: re.sub("%..", lambda found: found[0].lower(), quote(key, safe="")),
+    "in a URL, twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 for URLs": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
+    "base64 without an end": lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
+    "a slash that is escaped": lambda key: key.replace("/", "\\/"),
+    "a slash that is escaped twice": lambda key: json.dumps(key.replace("/", "\\/"))[1:-1],
+    "JSON in numbers": lambda key: "".join(f"\\u{ord(c):04x}" if c in "/+?>" else c for c in key),
+    "Python in numbers": lambda key: "".join(f"\\x{ord(c):02x}" if c in "/+?>" else c for c in key),
+    "HTML": lambda key: key.replace("/", "&#x2F;").replace("+", "&#43;").replace(">", "&gt;"),
+    "with a colour": lambda key: f"{key[:8]}\x1b[1;31m{key[8:]}",
+    "with a NUL": lambda key: f"{key[:8]}\0{key[8:]}",
+    "with a colour in JSON": lambda key: f"{key[:8]}\\u001b[0m{key[8:]}",
+}
+
+
+@pytest.mark.parametrize("key", [KEY, URL_SAFE, "p\u00e4ss/w\u00f6rd \u4e2d", 'quo"te\\back/slash'])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_is_hidden_in_all_its_writings(way: str, key: str) -> None:
+    written, secrets = WAYS[way](key), Secrets.of([key])
+    assert secrets.text(f"x{written}y \u00e9") == f"x{HIDDEN}y \u00e9"
+    log = f"x{written}y \u00e9\n".encode().decode("latin-1")
+    length = len(written.encode())
+    assert secrets.mask(log).encode("latin-1").decode() == f"x{'*' * length}y \u00e9\n"
+    # What a service says is stored without it too.
+    assert storable(f"x{written}y", (key,)).rstrip("y") == "x***"
+
+
+@pytest.mark.parametrize("user", ["", "u", "us", "use"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_value_is_hidden_in_the_base64_of_more(user: str, encode: Callable[[bytes], bytes]) -> None:
+    written = encode(f"{user}:{URL_SAFE}@".encode()).decode()
+    shown = Secrets.of([URL_SAFE]).text(f"Basic: {written}")
+    assert HIDDEN in shown
+    # At most the bits that it shares with its neighbours stay.
+    assert all(written[i : i + 8] not in shown.partition(HIDDEN)[2] for i in range(len(written) - 7))
+    assert len(shown) < len(f"Basic: {user}:") + len(HIDDEN) + 9
+
+
+def test_values_are_hidden_within_plain_data() -> None:
     secrets = Secrets.of([KEY])
-    for written in (KEY, "s3cr%2Ft%2B0123456789", "czNjci90KzAxMjM0NTY3ODk="):
-        assert secrets.text(f"x{written}y") == f"x{HIDDEN}y"
     assert secrets.within({KEY: [1, KEY, None]}) == {KEY: [1, HIDDEN, None]}
     # The longer one first, or its rest would stay.
     assert Secrets.of(["01234567", "0123456789"]).text("0123456789") == HIDDEN
