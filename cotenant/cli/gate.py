@@ -23,7 +23,7 @@ class GateOptions:
 
 
 def command(
-    run: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory.")],
+    run: Annotated[list[Path], typer.Argument(metavar="RUN", help="One run directory.")],
     lookahead: flags.LookaheadFlag = None,
     start: flags.StartFlag = None,
     after_underrun: flags.AfterUnderrunFlag = None,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cotenant.conductor.load_spec import load_specs
-from cotenant.errors import CouldNotRun, ServiceError
+from cotenant.errors import CouldNotRun, ServiceError, hint_of
 from cotenant.load.asker import ask, prepare
 from cotenant.load.clock import ClockMap, read_pair
 from cotenant.load.desk import Desk
@@ -75,7 +75,7 @@ async def try_speech(scenario: Scenario, name: str, folder: Path) -> Tried:
         try:
             models = await service_facts.models(url, tenant)
         except ServiceError as error:
-            return replace(base, failed=failed(error.kind, str(error)))
+            return replace(base, failed=_failed(name, tenant, error.kind, str(error)))
         settings |= {"model": models[0].name} if len(models) == 1 else {}
     voices = next(load for load in _settings(scenario, name, {name: settings}, folder).loads.values()
                   if isinstance(load, VoicesLoad) and load.tenant == name)  # fmt: skip
@@ -85,7 +85,7 @@ async def try_speech(scenario: Scenario, name: str, folder: Path) -> Tried:
         await speak(desk, stage, voices, turn)
 
     recorded = await _record(scenario, name, {name: settings}, folder, once)
-    if (why := _why_failed(recorded.row)) is not None or unsure is not None:
+    if (why := _why_failed(name, tenant, recorded.row)) is not None or unsure is not None:
         # A refusal of the plain request is the better reason; one that went through leaves the finder's.
         return replace(base, failed=why or unsure)
     chunks = recorded.arrivals
@@ -115,7 +115,7 @@ async def try_face(scenario: Scenario, name: str, folder: Path) -> Tried:
         recorded = await _record(scenario, name, {name: settings}, folder, once)
     except TimeoutError:
         return replace(base, failed=failed("timeout", f"the clip did not end within {_CLIP_LIMIT_S:.0f} s"))
-    if (failure := _why_failed(recorded.row)) is not None:
+    if (failure := _why_failed(name, tenant, recorded.row)) is not None:
         if failure.kind in ("protocol", "not_found") and tenant.protocol == AUTO:
             hint = (
                 f"if it speaks otherwise: --set tenants.{name}.protocol=websocket --set "
@@ -138,7 +138,7 @@ async def try_llm(scenario: Scenario, name: str, folder: Path) -> Tried:
     try:
         models = await service_facts.models(url, tenant)
     except ServiceError as error:
-        return replace(base, failed=failed(error.kind, str(error)))
+        return replace(base, failed=_failed(name, tenant, error.kind, str(error)))
     settings: dict[str, Any] = {"model": models[0].name} if models and tenant.model is None else {}
     settings["protocol"] = "openai" if tenant.protocol == AUTO else tenant.protocol
     load = CompletionsLoad(
@@ -151,7 +151,7 @@ async def try_llm(scenario: Scenario, name: str, folder: Path) -> Tried:
         forms.extend(await _ask_in_some_form(desk, stage, load))
 
     recorded = await _record(scenario, name, {name: settings}, folder, once)
-    if (failure := _why_failed(recorded.row)) is not None:
+    if (failure := _why_failed(name, tenant, recorded.row)) is not None:
         return replace(base, failed=failure)
     table = recorded.arrivals
     if not table.num_rows:
@@ -246,5 +246,11 @@ async def _record(
     return _Recorded(row=row, arrivals=tables[table].filter(pc.equal(tables[table]["stream"], row["stream"])))
 
 
-def _why_failed(row: Mapping[str, Any]) -> Failed | None:
-    return None if row["end"] == "eos" else failed(row["error_kind"], row["error"])
+def _why_failed(name: str, tenant: Tenant, row: Mapping[str, Any]) -> Failed | None:
+    return None if row["end"] == "eos" else _failed(name, tenant, row["error_kind"], row["error"])
+
+
+def _failed(name: str, tenant: Tenant, kind: str | None, text: str | None) -> Failed:
+    """With the hint for this tenant."""
+    plain = failed(kind, text)
+    return replace(plain, hint=hint_of(plain.kind, tenant=name, key_env=tenant.api_key_env, said=plain.text))

@@ -233,6 +233,16 @@ def test_what_fails_has_a_kind_and_a_hint(kind: str, script: dict[str, Any], kin
     assert outcome.text is None
 
 
+@pytest.mark.parametrize(("kind", "name"), [("speech", "tts"), ("completions", "llm")])
+@pytest.mark.parametrize("field", ["voice", "model"])
+def test_a_field_that_a_server_requires_is_named(kind: str, name: str, field: str) -> None:
+    said = f'{{"detail":[{{"type":"missing","loc":["body","{field}"],"msg":"Field required"}}]}}'.encode()
+    server = failing(status=422, pieces=[(0, said)], headers=JSON)
+    one = only(beside(truth_server, server, then=lambda url: tried((kind, url))))
+    assert one.failed is not None
+    assert one.failed.hint == f"it wants a {field}: --set tenants.{name}.{field}=NAME"
+
+
 def test_a_key_is_sent_and_is_in_nothing_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,6 +263,7 @@ def test_a_key_is_sent_and_is_in_nothing_that_is_said(
     assert beside(truth_server, answer, then=look) == 5
     out, err = capsys.readouterr()
     assert set(keys) == {f"Bearer {KEY}"}
+    assert "the key in TTS_TEST_KEY was refused" in err
     assert KEY not in out + err
     assert KEY[-8:] not in out + err
     assert "unauthorized" in err
