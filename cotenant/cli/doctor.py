@@ -1,6 +1,7 @@
 """`cotenant doctor`: what this machine can do, and what services at given addresses are like."""
 
 import json
+import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -126,25 +127,45 @@ def try_them(
         output.tell(f"built-in stand-ins, no address given: {', '.join(outcome.builtin)}")
     if write is not None:
         _write(write, outcome.text, force=force)
-        output.tell(f"wrote {write}: cotenant run {shlex.quote(str(write))}")
+        output.tell(f"wrote {write}: cotenant run {_as_argument(write)}")
     return ExitCode.PASS
 
 
 def _check_file(path: Path, *, force: bool) -> None:
+    """Before anything is tried: whether the scenario can be written there. Raises UserError."""
     if path.suffix not in (".yaml", ".yml"):
         raise UserError(f"--write {path}: a scenario's name ends in .yaml")
-    if path.exists() and (not force or not path.is_file()):
-        raise UserError(f"--write {path}: it is there already; give another name, or --force")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"--write {path}: there is no folder {path.parent}; make it first")
+    try:
+        there = os.path.lexists(path)
+        if there and (not force or (path.exists() and not path.is_file())):
+            raise UserError(f"--write {path}: it is there already; give another name, or --force")
+        # Of a link, the folder of what it leads to.
+        folder = path.resolve().parent
+        if not folder.is_dir():
+            raise UserError(
+                f"--write {path}: there is no folder {folder if there else path.parent}; make it first"
+            )
+        path.resolve().lstat()
+    except FileNotFoundError:
+        pass
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"--write {path}: {reason}; give another name") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"--write {path}: the folder {folder} cannot be written to; give another one")
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
-    try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UserError(f"--write {path}: {error.strerror}") from None
+    """Whole or not at all; what was there stays until then. Raises UserError."""
+    from cotenant.cli.files import write_whole
+
+    _check_file(path, force=force)  # somebody may have been there since
+    write_whole("--write", path, text.encode())
+
+
+def _as_argument(path: Path) -> str:
+    """A file's name as a shell's word that is no option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def _run_line(scenario: str, overrides: list[str]) -> str:
