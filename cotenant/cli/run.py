@@ -98,6 +98,9 @@ def run(options: RunOptions) -> int:
     Ctrl-C before there is a verdict ends with 130; after that the code is the verdict's, and only the page is
     left out. Raises UserError and CouldNotRun.
     """
+    from cotenant.conductor import busy
+
+    before = busy.read()
     from cotenant.cli import output
     from cotenant.conductor.prepare import prepare
     from cotenant.conductor.run import record
@@ -106,8 +109,9 @@ def run(options: RunOptions) -> int:
     feed = _feed(options.mqtt)
     scenario, device = prepare(options.scenario, options.overrides, quick=options.quick)
     console = output.stderr_console()
-    if device.note:
-        output.tell(device.note)
+    others = busy.warning(before, busy.read(), os.cpu_count() or 1)
+    for note in filter(None, (device.note, others)):
+        output.tell(note)
     # From here on an interruption is one of the run's, which stops what it started.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     status = "failed"
