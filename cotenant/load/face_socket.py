@@ -10,8 +10,9 @@ from typing import Final
 import aiohttp
 
 from cotenant.errors import ServiceError
+from cotenant.load import web_socket
 from cotenant.load.face_link import Received, connect_error
-from cotenant.wire.head_codec import Done, HeadCodec
+from cotenant.wire.head_codec import MESSAGE_LIMIT_BYTES, Done, HeadCodec
 from cotenant.wire.http1 import status_kind
 
 _CLOSE_S: Final = 0.5
@@ -39,7 +40,10 @@ class SocketLink:
         try:
             async with asyncio.timeout(limit_s):
                 self._socket = await self._web.ws_connect(
-                    self._url, headers=self._headers, max_msg_size=0, ssl=self._trusted or True
+                    self._url,
+                    headers=self._headers,
+                    max_msg_size=MESSAGE_LIMIT_BYTES,
+                    ssl=self._trusted or True,
                 )
         except TimeoutError:
             raise ServiceError("timeout", f"no WebSocket within {limit_s:.1f} s") from None
@@ -74,7 +78,7 @@ class SocketLink:
         if message.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
             if not self.tells_end and message.data in _FINE_CLOSES:
                 return [Done()]
-            raise ServiceError("truncated", f"closed before it was done ({message.data})")
+            raise web_socket.end_error(message)
         try:
             event = self._codec.message(message.data)
         except ServiceError as error:

@@ -53,7 +53,9 @@ def end_error(message: aiohttp.WSMessage) -> ServiceError:
     """What a message that is neither text nor bytes says of the end, where more was to come: `protocol` for a
     breach of the WebSocket protocol, whoever found it, else `truncated`."""
     if message.type is aiohttp.WSMsgType.ERROR and isinstance(message.data, aiohttp.WebSocketError):
-        text = f"it does not speak WebSocket as it should: {message.data}"
+        large = message.data.code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+        what = "a message that is too large to take" if large else "it does not speak WebSocket as it should"
+        text = f"{what}: {message.data}"
         return ServiceError("protocol", text[:_TOLD_CHARACTERS])
     if message.type is not aiohttp.WSMsgType.CLOSE:
         return ServiceError("truncated", f"closed before it was done ({message.data})"[:_TOLD_CHARACTERS])

@@ -15,6 +15,8 @@ from cotenant.wire import frames
 from cotenant.wire.frames import FrameHeader
 from cotenant.wire.json_values import count, error_text, json_object, short
 
+# Of one message, as of one picture in MJPEG: a head may claim any size, and only memory would hold it.
+MESSAGE_LIMIT_BYTES: Final = 64 << 20
 _BINARY: Final = "binary"
 _LOOKED_AT: Final = 64  # characters of base64
 # Past a day of any frame rate.
