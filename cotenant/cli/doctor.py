@@ -39,6 +39,10 @@ def command(
     tts_key_env: Annotated[str | None, _key_option("--tts-key-env")] = None,
     llm_key_env: Annotated[str | None, _key_option("--llm-key-env")] = None,
     face_key_env: Annotated[str | None, _key_option("--face-key-env")] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option("--limit", metavar="TIME", help="The longest that a service may take, as 2m. [30s]"),
+    ] = None,
     write: Annotated[
         Path | None,
         typer.Option("--write", metavar="FILE", help="Writes a scenario with the services that were tried."),
@@ -51,20 +55,24 @@ def command(
     With --tts, --llm or --face it sends each one request instead and says what came.
     """
     from cotenant.conductor.try_services import Given
+    from cotenant.verdict.options import read_duration_ns
 
     kinds = (("speech", tts, tts_key_env), ("face", face, face_key_env), ("completions", llm, llm_key_env))
     given = [Given(kind=kind, url=url, key_env=env) for kind, url, env in kinds if url is not None]
     if not given:
-        if write is not None or force or tts_key_env or llm_key_env or face_key_env:
+        if write is not None or force or limit is not None or tts_key_env or llm_key_env or face_key_env:
             raise UserError(
-                "--write, --force and --...-key-env are for services; add --tts, --llm or --face URL"
+                "--write, --force, --limit and --...-key-env are for services; add --tts, --llm or --face URL"
             )
         return machine(scenario, override or [], out, as_json=as_json)
     if any(url is None and env is not None for _, url, env in kinds):
         raise UserError(
             "a --...-key-env goes with the address of its service; add --tts, --llm or --face URL"
         )
-    return try_them(scenario, given, override or [], write, force=force, as_json=as_json)
+    limit_ns = read_duration_ns("--limit", limit)
+    if limit_ns == 0:
+        raise UserError("--limit 0s: a service needs time to answer; give it some, as in 30s")
+    return try_them(scenario, given, override or [], write, force=force, as_json=as_json, limit_ns=limit_ns)
 
 
 def machine(scenario: str, overrides: list[str], out: Path, *, as_json: bool) -> int:
@@ -99,19 +107,27 @@ def try_them(
     *,
     force: bool,
     as_json: bool,
+    limit_ns: int | None = None,
 ) -> int:
     """Tries each service, prints what came, writes the scenario; ends with 5 where one failed.
 
-    Raises UserError, also for a file that is there already without `force`.
+    `limit_ns`: for each of them; None: as is usual. Raises UserError, also for a file that is there already
+    without `force`.
     """
     from cotenant.cli import output
+    from cotenant.conductor.trial import LIMIT_NS, Stopped
     from cotenant.conductor.try_services import try_services
     from cotenant.report.doctor.text import render
     from cotenant.report.doctor.tried import service_findings
 
     if write is not None:
         _check_file(write, force=force)
-    outcome = try_services(scenario, given, overrides, write)
+    longest_ns = LIMIT_NS if limit_ns is None else limit_ns
+    try:
+        outcome = try_services(scenario, given, overrides, write, limit_ns=longest_ns, tell=output.tell)
+    except Stopped as stopped:
+        output.tell("cotenant: interrupted; nothing is written")
+        return stopped.code
     found = [finding for one in outcome.tried for finding in service_findings(one)]
     if as_json:
         services = [asdict(one) for one in outcome.tried]

@@ -1,9 +1,7 @@
 """From addresses to a scenario: each service is tried, and a document written that `cotenant run` takes."""
 
-import asyncio
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import Any, Final
 
 from cotenant.conductor import try_service
 from cotenant.conductor.preflight import find_device, find_machine
-from cotenant.errors import UserError
+from cotenant.conductor.trial import LIMIT_NS, Tell, run_until_signal, within_limit
+from cotenant.errors import CouldNotRun, UserError
 from cotenant.report.doctor.tried import Tried, summary_line
 from cotenant.scenario import services
 from cotenant.scenario.auto import resolve
@@ -51,33 +50,47 @@ class Outcome:
     builtin: tuple[str, ...]
 
 
-def try_services(base: str, given: Sequence[Given], overrides: Sequence[str], path: Path | None) -> Outcome:
-    """Tries them one after another. `path`: where the scenario will be written.
+def try_services(
+    base: str,
+    given: Sequence[Given],
+    overrides: Sequence[str],
+    path: Path | None,
+    *,
+    limit_ns: int = LIMIT_NS,
+    tell: Tell = lambda _text: None,
+) -> Outcome:
+    """Tries them one after another, each for `limit_ns` at most. `path`: where the scenario will be written;
+    `tell`: who is told what is waited for.
 
-    Raises UserError for what cannot be a scenario, whatever the services answer.
+    Raises UserError for what cannot be a scenario, whatever the services answer, CouldNotRun where they tell
+    what cannot stand in one, Stopped by a signal.
     """
     place = path if path is not None else Path("my-services.yaml")
     document = _document(base, given, overrides, place)
     scenario = _as_said(document, place)
     names = [name for name, tenant in document["tenants"].items() if tenant.get("url")]
-    tried = asyncio.run(_try_each(scenario, names))
+    tried = run_until_signal(_try_each(scenario, names, limit_ns, tell))
     builtin = tuple(
         name for name, tenant in scenario.tenants.items() if name not in names and tenant.engine != "attach"
     )
     if any(one.failed for one in tried):
         return Outcome(tried=tried, text=None, builtin=builtin)
-    return Outcome(tried=tried, text=_text(document, tried, place), builtin=builtin)
+    try:
+        text = _text(document, tried, place)
+    except UserError as error:
+        # Before the trial it was a scenario: what makes it none is what the services told.
+        raise CouldNotRun(f"what the services tell cannot stand in a scenario: {error}") from None
+    return Outcome(tried=tried, text=text, builtin=builtin)
 
 
-async def _try_each(scenario: Scenario, names: Sequence[str]) -> tuple[Tried, ...]:
+async def _try_each(scenario: Scenario, names: Sequence[str], limit_ns: int, tell: Tell) -> tuple[Tried, ...]:
     tried = []
     for name in names:
-        kind = scenario.tenants[name].kind
-        with tempfile.TemporaryDirectory(prefix="cotenant-doctor-") as folder:
-            try:
-                tried.append(await _TRIES[kind](scenario, name, Path(folder)))
-            except ValueError as error:
-                raise UserError(f"{name}: {error}") from None
+        attempt = _TRIES[scenario.tenants[name].kind]
+        try:
+            tried.append(await within_limit(attempt, scenario, name, limit_ns, tell))
+        except ValueError as error:
+            raise UserError(f"{name}: {error}") from None
     return tuple(tried)
 
 
