@@ -95,7 +95,8 @@ def hint_of(
     if kind == "unauthorized" and key_env is not None:
         return f"the key in {key_env} was refused: export the right one"
     if kind == "unauthorized" and tenant is not None:
-        return f"it wants a key: export one, and name its variable by --set tenants.{tenant}.api_key_env=NAME"
+        # What stands behind `api_key...=` would be taken for a secret.
+        return f"it wants a key: export one, and name its variable in tenants.{tenant}.api_key_env"
     if kind == "protocol" and tenant is not None and (lacks := _lacking(said)):
         sets = " ".join(f"--set tenants.{tenant}.{field}=NAME" for field in lacks)
         return f"it wants a {' and a '.join(lacks)}: {sets}"

@@ -7,6 +7,7 @@ import pytest
 from cotenant.errors import HINTS, hint_of
 from cotenant.records import ERROR_KINDS
 from cotenant.report.notes import notes
+from cotenant.scenario.hidden import NO_SECRETS
 
 
 def test_every_kind_has_one_line() -> None:
@@ -88,7 +89,9 @@ def test_a_key_that_is_named_was_refused_and_not_left_out() -> None:
     assert (
         hint_of("unauthorized", key_env="TTS_KEY") == "the key in TTS_KEY was refused: export the right one"
     )
-    assert hint_of("unauthorized", tenant="tts").endswith("by --set tenants.tts.api_key_env=NAME")
+    wanted = "it wants a key: export one, and name its variable in tenants.tts.api_key_env"
+    assert hint_of("unauthorized", tenant="tts") == wanted
+    assert NO_SECRETS.text(wanted) == wanted
     assert hint_of("unauthorized") == HINTS["unauthorized"]
 
 

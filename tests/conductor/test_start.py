@@ -200,7 +200,7 @@ class Failing:
     ("kind", "said", "key", "hint"),
     [
         ("unauthorized", "HTTP 401: no", True, "the key in SOME_KEY was refused: export the right one"),
-        ("unauthorized", "HTTP 401: no", False, "name its variable by --set tenants.{}.api_key_env=NAME"),
+        ("unauthorized", "HTTP 401: no", False, "name its variable in tenants.{}.api_key_env)"),
         (
             "protocol",
             "HTTP 422: voice: field required",

@@ -132,7 +132,7 @@ LACKS = Script(status=422, framing="length", pieces=[(0, b'[{"type":"missing","l
 @pytest.mark.parametrize(
     ("script", "fields", "words"),
     [
-        (Script(status=401, framing="length"), {}, "by --set tenants.tts.api_key_env=NAME"),
+        (Script(status=401, framing="length"), {}, "name its variable in tenants.tts.api_key_env"),
         (Script(status=401, framing="length"), {"api_key_env": "TTS_KEY"}, "the key in TTS_KEY was refused"),
         (LACKS, {}, "it wants a voice: --set tenants.tts.voice=NAME"),
         (CUT, {}, f"broke off after {len(PCM)} bytes (ClientPayloadError); the connection ended too early"),
