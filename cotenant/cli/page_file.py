@@ -82,14 +82,17 @@ def write_page_of_run(
     from cotenant.cli import interrupts, output
 
     page = run_dir / PAGE_NAME
+    again = f"cotenant report {shlex.quote(str(run_dir))} writes it"
     try:
         if skip:
             raise KeyboardInterrupt
         with interrupts.raised():
             write_page(run_dir, recording, summary, options, page, "page")
     except KeyboardInterrupt:
-        again = f"cotenant report {shlex.quote(str(run_dir))}"
-        output.tell(f"note   the page was not written: interrupted; {again} writes it")
+        output.tell(f"note   the page was not written: interrupted; {again}")
+        return
+    except UserError as error:
+        output.tell(f"note   the page was not written: {str(error).removeprefix('page: ')}; {again}")
         return
     except Exception as error:  # noqa: BLE001 -- hours of measuring must not end in a fault of the page
         output.tell(f"note   the page could not be written: {type(error).__name__}: {error}")

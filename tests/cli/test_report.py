@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import os
+import shlex
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -204,7 +205,18 @@ def test_a_page_that_cannot_be_written_is_a_note_at_the_end_of_a_run(
     summary = judge(recording, JudgeOptions())
     (run_dir / PAGE_NAME).mkdir()
     write_page_of_run(run_dir, recording, summary, JudgeOptions())
-    assert "it is a directory" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"note   the page was not written: cannot write {run_dir / PAGE_NAME}: it is a directory" in told
+    assert told.endswith("; cotenant report " + shlex.quote(str(run_dir)) + " writes it\n")
+
+    def full(*_arguments: object, **_more: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "mkstemp", full)
+        (run_dir / PAGE_NAME).rmdir()
+        write_page_of_run(run_dir, recording, summary, JudgeOptions())
+    assert f"{PAGE_NAME}: No space left on device; cotenant report" in capsys.readouterr().err
 
     def broken(_: str) -> None:
         raise RuntimeError("our own fault")
