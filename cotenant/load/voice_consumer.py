@@ -57,7 +57,8 @@ class VoiceConsumer:
     def head(self, head: Head) -> None:
         self._decoder = SpeechDecoder(
             head,
-            rate_hz=self._rate_hz,
+            rate_hz=self._tenant.rate_hz,
+            assumed_hz=self._server.rate_hz,
             sample_format=self._sample_format,
             wav_called=self._server.wav_called,
         )

@@ -26,7 +26,8 @@ class SampleDecoder:
     `rate_hz` and `sample_format` are those given, until a WAV header tells its own; a stream's are final once
     samples came. `raw_is_sure`: the server calls it pcm, so that nothing is taken for an mp3 by its first two
     bytes. `wav_called`: it calls it WAV, so that the two bytes of an mp3's frame are enough to refuse it.
-    `wav_only`: the server does not call it audio, so that it is that or nothing.
+    `wav_only`: the server does not call it audio, so that it is that or nothing. `wrong_rate`: what it
+    told in the place of a rate.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class SampleDecoder:
         raw_is_sure: bool,
         wav_called: bool = False,
         wav_only: bool = False,
+        wrong_rate: str | None = None,
     ) -> None:
         self.rate_hz = rate_hz
+        self._wrong_rate = wrong_rate
         self.sample_format = sample_format
         self._raw_is_sure = raw_is_sure
         self._wav_called = wav_called
@@ -93,9 +96,11 @@ class SampleDecoder:
     def _raw(self, data: bytes) -> bytes:
         if self._pcm is None:
             if self.rate_hz is None:
-                raise ServiceError(
-                    "protocol", "the answer does not tell its sample rate; set the tenant's `rate`"
-                )
+                wrong = self._wrong_rate
+                what = "does not tell its sample rate"
+                if wrong is not None:
+                    what = f"tells a sample rate of {wrong[:40]!r}, which is none that is played"
+                raise ServiceError("protocol", f"the answer {what}; set the tenant's `rate`")
             self._pcm = PcmDecoder(BYTES_PER_SAMPLE[self.sample_format])
         return self._pcm.feed(data)
 

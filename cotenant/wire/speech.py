@@ -15,7 +15,8 @@ from cotenant.wire.sse import SseDecoder, SseEvent
 WAV_TYPES: Final = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
 _PCM_TYPES: Final = ("audio/pcm", "audio/x-pcm", "audio/raw")
 _RAW_TYPES: Final = (*_PCM_TYPES, "application/octet-stream", "")
-_RATE: Final = re.compile(r"[0-9]{1,9}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_RATE: Final = re.compile(r"([0-9]{1,9})(?:\.0+)?")
 _RATE_HEADERS: Final = ("x-sample-rate", "x-audio-sample-rate", "x-custom-header-samplerate")
 _DEPTH_HEADERS: Final = ("x-bit-depth", "x-bits-per-sample")
 # Longer messages are handed on in parts: a transfer chunk may claim any size, and only memory would hold it.
@@ -45,12 +46,20 @@ class SpeechDecoder:
 
     `wav_called`: a content type that this server puts on its WAV though it means something else.
     `rate_hz` and `sample_format` are what the response tells, else the given ones; final once samples came.
+    `assumed_hz` is for a response that tells no rate at all where none is given: one that tells a rate which
+    is none is not played at another.
     Raises ServiceError("protocol") for a content type that cannot be played, and for a compressed answer.
     The ServiceErrors among the events carry the byte of the body at which it went wrong.
     """
 
     def __init__(
-        self, head: Head, *, rate_hz: int | None, sample_format: str | None, wav_called: str | None = None
+        self,
+        head: Head,
+        *,
+        rate_hz: int | None,
+        sample_format: str | None,
+        wav_called: str | None = None,
+        assumed_hz: int | None = None,
     ) -> None:
         refuse_encoded(head)
         content_type, parameters = parse_content_type(head.headers.get("content-type", ""))
@@ -62,8 +71,10 @@ class SpeechDecoder:
         if self._sse is None and content_type not in known and content_type != wav_called:
             text = f"the answer is {content_type}; samples as pcm, wav or SSE are played"
             raise ServiceError("protocol", text, offset=0)
+        wrong = wrong_rate(head)
         self._samples = SampleDecoder(
-            rate_hz=told_rate_hz(head) or rate_hz,
+            rate_hz=told_rate_hz(head) or rate_hz or (assumed_hz if wrong is None else None),
+            wrong_rate=wrong,
             sample_format=sample_format,
             raw_is_sure=content_type in _PCM_TYPES or self._sse is not None,
             wav_called=content_type in WAV_TYPES,
@@ -180,10 +191,22 @@ def from_base64(encoded: Any) -> bytes:
 
 
 def told_rate_hz(head: Head) -> int | None:
-    """The sample rate that an answer's content type or headers tell."""
+    """The sample rate that an answer's content type or headers tell; a whole number, 24000.0 too."""
+    for told in _told_rates(head):
+        if (found := _RATE.fullmatch(told)) and is_rate(int(found[1])):
+            return int(found[1])
+    return None
+
+
+def wrong_rate(head: Head) -> str | None:
+    """What an answer tells in the place of its sample rate though that is none."""
+    return next(iter(_told_rates(head)), None) if told_rate_hz(head) is None else None
+
+
+def _told_rates(head: Head) -> list[str]:
     _, parameters = parse_content_type(head.headers.get("content-type", ""))
-    told = parameters.get("rate") or next((head.headers[h] for h in _RATE_HEADERS if h in head.headers), "")
-    return int(told) if _RATE.fullmatch(told) and is_rate(int(told)) else None
+    places = (parameters.get("rate"), *(head.headers.get(name) for name in _RATE_HEADERS))
+    return [told.strip() for told in places if told and told.strip()]
 
 
 def _refuse_layout(head: Head, parameters: dict[str, str], sample_format: str) -> None:
@@ -191,7 +214,7 @@ def _refuse_layout(head: Head, parameters: dict[str, str], sample_format: str) -
     if channels.strip() != "1":
         raise ServiceError("protocol", f"{channels[:40]} channels; only mono is played", offset=0)
     depth = next((head.headers[h] for h in _DEPTH_HEADERS if h in head.headers), "").strip()
-    if _RATE.fullmatch(depth) and int(depth) != 8 * BYTES_PER_SAMPLE[sample_format]:
+    if _NUMBER.fullmatch(depth) and int(depth) != 8 * BYTES_PER_SAMPLE[sample_format]:
         raise ServiceError(
             "protocol",
             f"samples of {depth} bits, and {sample_format} was expected; 16-bit PCM is s16, 32-bit float "

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cotenant.errors import ServiceError
 from cotenant.wire.http1 import Body, Head
-from cotenant.wire.speech import Audio, SpeechDecoder, parse_content_type, told_rate_hz
+from cotenant.wire.speech import Audio, SpeechDecoder, parse_content_type, told_rate_hz, wrong_rate
 from cotenant.wire.speech_servers import DEFAULT_PROTOCOL, SERVERS, SpeechServer
 
 # Where servers say what they are; each answers JSON or nothing.
@@ -45,7 +45,8 @@ class Recognised:
 class Answered:
     """What the first answer told.
 
-    `kind`: wav, sse or raw. Where it did not tell its rate, `rate_hz` is the row's, None without one.
+    `kind`: wav, sse or raw. Where it did not tell its rate, `rate_hz` is the row's, None without one; None
+    too where it told one that is none.
     """
 
     kind: str
@@ -106,8 +107,9 @@ def read_answer(head: Head, body: bytes, server: SpeechServer) -> Answered:
     if failure is not None and not samples:
         raise failure
     wav = decoder.is_wav
-    told = wav or told_rate_hz(head) is not None
-    rate_hz = decoder.rate_hz if told or assumed is not None else None
+    wrong = not wav and wrong_rate(head) is not None
+    told = wav or wrong or told_rate_hz(head) is not None
+    rate_hz = decoder.rate_hz if not wrong and (told or assumed is not None) else None
     return Answered(
         kind="sse" if content_type == "text/event-stream" else "wav" if wav else "raw",
         content_type=content_type or "no content type",

@@ -185,6 +185,38 @@ def test_a_rate_that_is_none_is_not_taken(told: str) -> None:
     assert decoder({"content-type": f"audio/pcm;rate={told}"}, rate_hz=24_000).rate_hz == 24_000
 
 
+@pytest.mark.parametrize("told", ["-5", "NaN", "1e9", "0", "192001", "24 kHz", "9" * 5000])
+@pytest.mark.parametrize("header", ["x-sample-rate", "x-audio-sample-rate", "content-type"])
+def test_a_rate_that_is_none_is_not_played_at_the_one_of_the_papers(told: str, header: str) -> None:
+    headers = {"content-type": "audio/pcm", header: told}
+    if header == "content-type":
+        headers = {header: f"audio/pcm; rate={told}"}
+    head = Head(status=200, headers=headers, chunked=True)
+    found = SpeechDecoder(head, rate_hz=None, sample_format=None, assumed_hz=24_000)
+    assert found.rate_hz is None
+    (event,) = found.feed(Body(data=SAMPLES, closes=True, after_bytes=0))
+    assert isinstance(event, ServiceError)
+    assert event.kind == "protocol"
+    assert f"tells a sample rate of '{told[:40]}', which is none" in str(event)
+    assert "set the tenant's `rate`" in str(event)
+    assert SpeechDecoder(head, rate_hz=8_000, sample_format=None, assumed_hz=24_000).rate_hz == 8_000
+
+
+@pytest.mark.parametrize(
+    ("headers", "wanted"),
+    [
+        ({}, 24_000),
+        ({"x-sample-rate": ""}, 24_000),
+        ({"content-type": "audio/pcm;rate="}, 24_000),
+        ({"content-type": "audio/pcm;rate=16000.0"}, 16_000),
+        ({"content-type": "audio/pcm;rate=-5", "x-sample-rate": "44100"}, 44_100),
+    ],
+)
+def test_the_rate_of_the_papers_is_for_answers_that_tell_none(headers: dict[str, str], wanted: int) -> None:
+    head = Head(status=200, headers={"content-type": "audio/pcm", **headers}, chunked=True)
+    assert SpeechDecoder(head, rate_hz=None, sample_format=None, assumed_hz=24_000).rate_hz == wanted
+
+
 @pytest.mark.parametrize("data", [b"[" * 100_000, b'{"type":{"a":1}}', b"7"])
 def test_an_event_that_tells_nonsense(data: bytes) -> None:
     (event,) = decoder({"content-type": "text/event-stream"}).feed(

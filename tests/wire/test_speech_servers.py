@@ -114,6 +114,15 @@ def test_recognised(said: Mapping[str, Any], protocol: str, sure: bool) -> None:
     [
         ({"content-type": "audio/pcm"}, SAMPLES, "openai", "raw", 24_000, False),
         ({"content-type": "audio/pcm"}, SAMPLES, "vllm-omni", "raw", None, False),
+        ({"content-type": "audio/pcm;rate=-5"}, SAMPLES, "openai", "raw", None, True),
+        (
+            {"content-type": "audio/wav", "x-sample-rate": "1e9"},
+            wav(100) + SAMPLES,
+            "openai",
+            "wav",
+            24_000,
+            True,
+        ),
         (
             {"content-type": "audio/pcm", "x-sample-rate": "44100"},
             SAMPLES,
