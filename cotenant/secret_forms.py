@@ -48,6 +48,7 @@ _WRITTEN_RE: Final = re.compile(
     r"|(?<=\\)(?P<slash>\\+)|(?<=&)(?P<html>(?:amp|quot|apos|lt|gt|#[0-9]{1,3}|#x[0-9A-Fa-f]{1,2});)"
     r"|(?<=\x1b)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|(?<![%\\&]))"
 )
+_ENDING_RE: Final = re.compile(r"[\w+/=.~%-]*\Z")
 _ROUNDS: Final = 3
 
 Span = tuple[int, int]
@@ -95,6 +96,11 @@ def replaced(text: str, spans: Iterable[Span], by: Callable[[int], str]) -> str:
         parts += [text[at:start], by(end - start)]
         at = end
     return "".join([*parts, text[at:]]) if parts else text
+
+
+def cut(text: str, limit: int) -> str:
+    """At most so many characters, and of what may be a secret all or nothing: half of one is not found."""
+    return text if len(text) <= limit else _ENDING_RE.sub("", text[:limit])
 
 
 def all_spans(text: str, find: Find) -> Iterator[Span]:

@@ -28,6 +28,7 @@ from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.hidden import Secrets
 from cotenant.scenario.parse import public_dump, secrets_of
 from cotenant.scenario.schema import Scenario
+from cotenant.tenants.log_tail import shortened
 
 AUDIO_LIMIT_BYTES = 500_000_000
 # As a shell has it: 130 for Ctrl-C, 143 for SIGTERM.
@@ -100,7 +101,7 @@ def record(
         recorded = _climb_until_signal(run)
         writer.close()
     except CouldNotRun as error:
-        why = secrets.text(str(error))
+        why = shortened(secrets.text(str(error)))
         recorded = Recorded(run_dir=run_dir, status="failed", why=why)
         raise CouldNotRun(why) from None
     except OSError as error:
@@ -144,7 +145,7 @@ def _climb_until_signal(run: Run) -> Recorded:
     except asyncio.CancelledError:
         return Recorded(run_dir=run.run_dir, status="interrupted", why="interrupted", signal=seen[0])
     except LadderStopped as stopped:
-        return Recorded(run_dir=run.run_dir, status="failed", why=str(stopped))
+        return Recorded(run_dir=run.run_dir, status="failed", why=shortened(run.secrets.text(str(stopped))))
     return Recorded(run_dir=run.run_dir, status="complete")
 
 

@@ -85,7 +85,7 @@ async def _speech_protocol(run: Run, name: str, url: str) -> dict[str, Any]:
         # A server that was started here says in its log why.
         raise CouldNotRun(f"{error}{launch.log_tail(run.run_dir / 'logs', name)}") from None
     if found.note is not None:
-        run.progress.line(found.note)
+        run.progress.line(run.secrets.text(found.note))
     return dict(found.protocol)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, StrictStr
 
 from cotenant import units
-from cotenant.scenario.hidden import by_form
+from cotenant.secret_forms import by_form
 
 Auto = Literal["auto"]
 AUTO: Final = "auto"
@@ -29,6 +29,8 @@ _HOST_RE: Final = re.compile(
     r"|(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?:/[A-Za-z0-9._/-]*)?"
 )
 _LAST_PORT: Final = 65_535
+# Letters and digits, many and unparted: a key in place of the name of its variable.
+_KEY_RE: Final = re.compile(r"(?=.*[0-9])[A-Za-z0-9]{20,}")
 _ENV_RE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -180,8 +182,9 @@ def _with_scheme(value: str, known: str) -> str:
     return f"http://{value}" if lacks else "http://127.0.0.1:8091"
 
 
-def _environment_name(value: str) -> str:
-    if _ENV_RE.fullmatch(value) is None:
+def environment_name(value: str) -> str:
+    """A variable's name as it is. Raises ValueError, which does not repeat it, for what may be a key."""
+    if _ENV_RE.fullmatch(value) is None or by_form(value) != value or _KEY_RE.fullmatch(value) is not None:
         raise ValueError("this is not a variable's name; write the name, as in TTS_KEY, never the key itself")
     return value
 
@@ -226,7 +229,7 @@ LoadName = Annotated[StrictStr, AfterValidator(_load_name)]
 StageName = Annotated[StrictStr, AfterValidator(_stage_name)]
 Device = Annotated[StrictStr, AfterValidator(_device)]
 Url = Annotated[StrictStr, AfterValidator(check_url)]
-EnvName = Annotated[StrictStr, AfterValidator(_environment_name)]
+EnvName = Annotated[StrictStr, AfterValidator(environment_name)]
 Text = Annotated[str | list[str], PlainValidator(_text)]
 Limit = Annotated[float | str, PlainValidator(limit)]
 

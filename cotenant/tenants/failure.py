@@ -3,7 +3,10 @@
 import re
 from typing import Final
 
+from cotenant.secret_forms import by_form, cut
 from cotenant.tenants.failure_gpu import KNOWN, Sentence
+
+_GROUP_CHARS: Final = 120
 
 # The first that is found holds: a cause stands before what follows from it. `{1}` is the pattern's group 1.
 _KNOWN: Final[tuple[tuple[str, Sentence], ...]] = (
@@ -89,4 +92,4 @@ def advice(log: str) -> str | None:
     if not isinstance(sentence, str):
         return sentence(match)
     groups = [match.group(0), *(group or "" for group in match.groups())]
-    return sentence.format(*(group.strip()[:120] for group in groups))
+    return sentence.format(*(cut(by_form(group.strip()), _GROUP_CHARS) for group in groups))

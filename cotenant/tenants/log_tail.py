@@ -9,6 +9,8 @@ from typing import Final
 from cotenant.tenants.failure import advice
 
 _TAIL_BYTES: Final = 1 << 16
+# As far back a line may begin: a half of one could begin with half of a secret.
+_LINE_BYTES: Final = 1 << 20
 _LINE_CHARS: Final = 300
 # What a library of vLLM's prints at every exit, a page of it, behind the reason for that exit.
 _NOISE_RE: Final = re.compile(
@@ -19,10 +21,18 @@ _ESCAPE_RE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x
 
 
 def clean_line(line: str) -> str:
-    """The line as a terminal would leave it standing, with no character that moves a cursor or hides text."""
+    """The line as a terminal would leave it standing, with no character that moves a cursor or hides text.
+
+    It is whole: secrets are hidden in it before `shortened` cuts it.
+    """
     line = _ESCAPE_RE.sub("", line).rstrip("\r").rsplit("\r", 1)[-1].replace("\t", " ")
     line = "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp"))
-    return line.rstrip()[:_LINE_CHARS]
+    return line.rstrip()
+
+
+def shortened(text: str) -> str:
+    """A message with its lines of logs, which are indented, cut to 300 characters each."""
+    return "\n".join(line[: _LINE_CHARS + 2] if line.startswith("  ") else line for line in text.split("\n"))
 
 
 def last_lines(log: Path, count: int = 12) -> list[str]:
@@ -47,13 +57,20 @@ def log_tail(log_dir: Path, name: str, count: int = 12) -> str:
 
 
 def _tail(log: Path) -> str:
+    """The last whole lines, 64 KiB or more of them."""
     try:
         with log.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - _TAIL_BYTES))
-            return file.read().decode(errors="replace")
+            for length in (_TAIL_BYTES, _LINE_BYTES):
+                file.seek(max(0, size - length))
+                data = file.read(length)
+                if size > length:
+                    data = data.partition(b"\n")[2]
+                if data.strip():
+                    return data.decode(errors="replace")
     except OSError:
-        return ""
+        pass
+    return ""
 
 
 def _lines(text: str) -> list[str]:

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 
 from cotenant.errors import HINTS, CouldNotRun, ServiceError, hint_of
-from cotenant.scenario.parse import HIDDEN
 from cotenant.scenario.schema import Tenant
 from cotenant.scenario.values import AUTO
+from cotenant.secret_forms import HIDDEN, by_form, cut
 from cotenant.tenants.http_probe import connector, get
 from cotenant.units import NS_PER_S
 from cotenant.wire.addresses import at_root, over_http, service_url
@@ -74,6 +74,7 @@ def _without_secrets(text: str, url: str, tenant: Tenant) -> str:
     """Servers quote keys when they refuse them, and clients quote addresses."""
     parts = urlsplit(url)
     secrets = [_key(tenant), parts.password or "", *(value for _, value in parse_qsl(parts.query))]
+    text = by_form(text)
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
@@ -102,7 +103,7 @@ async def _try(name: str, url: str, tenant: Tenant, recognised: Recognised) -> F
     try:
         answered = await _ask(url, tenant, server, {}, limit_s)
     except ServiceError as error:
-        told_error = _without_secrets(str(error), url, tenant)[:_TOLD_CHARACTERS]
+        told_error = cut(_without_secrets(str(error), url, tenant), _TOLD_CHARACTERS)
         raise CouldNotRun(_failed(name, tenant, recognised, error.kind, told_error)) from None
     rate_hz, by = tenant.rate or answered.rate_hz, "as the scenario says" if tenant.rate else "as it tells"
     if not answered.told_rate and tenant.rate is None:

@@ -4,11 +4,13 @@ import json
 from typing import Any, Final
 
 from cotenant.errors import ServiceError
+from cotenant.secret_forms import by_form
 
 # What the tables' int32 columns hold.
 COUNT_LIMIT: Final = 2**31 - 1
 # Far longer than any secret that may stand in it: whoever stores the text finds the whole secret, then cuts.
 _TEXT_LIMIT: Final = 1 << 16
+_LOOKED_AT: Final = 2048
 
 
 def json_value(text: bytes | str) -> Any:
@@ -49,8 +51,8 @@ def error_text(value: Any) -> str:
 
 
 def short(value: Any) -> str:
-    """A value as a few characters of text."""
-    return told(value)[:80]
+    """A value as a few characters of text; what is a secret by its form is hidden before the rest is cut."""
+    return by_form(told(value)[:_LOOKED_AT])[:80]
 
 
 def told(value: Any) -> str:

@@ -194,7 +194,8 @@ def test_an_address_with_a_user_is_refused_and_not_repeated(url: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"api_key": "s3cr3t"}, {"api_key_env": "sk-s3cr3t"}, {"headers": {"Authorization": "s3cr3t"}},
+        {"api_key": "s3cr3t"}, {"api_key_env": "sk-s3cr3t"}, {"api_key_env": "hf_s3cr3t0123456789ABC"},
+        {"api_key_env": "as3cr3t0123456789abcdef"}, {"headers": {"Authorization": "s3cr3t"}},
         {"extra": "token=s3cr3t"}, {"extra": ["s3cr3t"]}, {"env": ["TOKEN=s3cr3t"]},
         {"env": {"A-B": "s3cr3t"}},
         {"ready": {"path": "health?token=s3cr3t"}}, {"ready": {"token": "s3cr3t"}}, {"voice": ["s3cr3t"]},

@@ -12,6 +12,7 @@ from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play
 from cotenant.report.doctor.finding import Finding, Word
 from cotenant.report.text import counted
+from cotenant.secret_forms import by_form
 from cotenant.units import NS_PER_MS, NS_PER_S, format_ms
 
 _GOOD_RTF: Final = 1.0
@@ -50,11 +51,15 @@ class Tried:
     settings: Mapping[str, Any] = field(default_factory=dict)
     context_tokens: int | None = None
 
+    def __post_init__(self) -> None:
+        # A server's own words are in it.
+        object.__setattr__(self, "told", tuple(by_form(text) for text in self.told))
+
 
 def failed(kind: str | None, text: str | None) -> Failed:
-    """With the hint for its kind."""
+    """With the hint for its kind, and without what is a secret by its form."""
     known = kind or "protocol"
-    return Failed(kind=known, text=text or "no answer", hint=HINTS.get(known, ""))
+    return Failed(kind=known, text=by_form(text) if text else "no answer", hint=HINTS.get(known, ""))
 
 
 def voice_numbers(
