@@ -37,10 +37,10 @@ def look(used: Mapping[str, Tenant]) -> tuple[ServiceFacts, ...]:
 
 async def _look_at(name: str, tenant: Tenant) -> ServiceFacts:
     what = _what(tenant)
-    note = None
+    key_trouble = None
     if tenant.api_key_env and not os.environ.get(tenant.api_key_env, "").strip():
-        note = Trouble(
-            text=f"{tenant.api_key_env} is not set: requests go without a key",
+        key_trouble = Trouble(
+            text=f"{tenant.api_key_env} is not set, and holds its key: a run would not start",
             advice=f"export {tenant.api_key_env}=...",
         )
     try:
@@ -59,8 +59,8 @@ async def _look_at(name: str, tenant: Tenant) -> ServiceFacts:
             what += "; takes a free port"
     except CotenantError as error:
         text = str(error).removeprefix(f"{name}: ")
-        return ServiceFacts(name=name, what=what, trouble=Trouble(text=text), note=note)
-    return ServiceFacts(name=name, what=what, note=note)
+        return ServiceFacts(name=name, what=what, trouble=Trouble(text=text), key_trouble=key_trouble)
+    return ServiceFacts(name=name, what=what, key_trouble=key_trouble)
 
 
 def _what(tenant: Tenant) -> str:

@@ -100,8 +100,8 @@ def test_what_keeps_a_scenario_from_running(tmp_path: Path) -> None:
     assert f"port {port} of 127.0.0.1 is in use" in troubles["llm"]
     assert troubles["head"].startswith("nothing answers at ws://127.0.0.1:1")
     assert not can_run(findings(facts))
-    notes = [one.note.text for one in facts.services if one.note is not None]
-    assert notes == ["COTENANT_NO_SUCH_KEY is not set: requests go without a key"]
+    keys = [one.key_trouble.text for one in facts.services if one.key_trouble is not None]
+    assert keys == ["COTENANT_NO_SUCH_KEY is not set, and holds its key: a run would not start"]
 
 
 @pytest.mark.usefixtures("no_gpu")

@@ -127,9 +127,9 @@ def gpu(**changes: Any) -> dict[str, Any]:
             "port in use",
         ),
         (
-            {"services": (ServiceFacts(name="tts", what="x", note=Trouble(text="no key")),)},
+            {"services": (ServiceFacts(name="tts", what="x", key_trouble=Trouble(text="no key")),)},
             "tts",
-            "note",
+            "missing",
             "no key",
         ),
         (

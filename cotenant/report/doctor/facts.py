@@ -89,7 +89,7 @@ class ServiceFacts:
     name: str
     what: str
     trouble: Trouble | None = None
-    note: Trouble | None = None
+    key_trouble: Trouble | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

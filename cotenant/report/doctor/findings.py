@@ -172,8 +172,8 @@ def _services(facts: MachineFacts) -> Iterator[Finding]:
             yield told(one.name, "missing", one.trouble)
         else:
             yield Finding(topic=one.name, word="ok", text=one.what)
-        if one.note is not None:
-            yield told(one.name, "note", one.note)
+        if one.key_trouble is not None:
+            yield told(one.name, "missing", one.key_trouble)
 
 
 def _programs(programs: tuple[Program, ...]) -> Iterator[Finding]:
