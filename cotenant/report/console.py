@@ -11,6 +11,7 @@ from cotenant.report.table import table_lines
 from cotenant.report.text import could_not_run, counted, error_text, run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
 from cotenant.units import format_ms, format_share
+from cotenant.verdict.failures import decided_by
 
 Entry = Mapping[str, Any]
 LABEL: Final = 7
@@ -109,6 +110,9 @@ def mend_lines(summary: Entry) -> list[str]:
         playback = format_ms(mend["time_to_playback_p95_ms"])
         gates = f"every gate of {safe(stage['name'])} passes"
         clean = f"{format_share(mend['clean_share'])} of the utterances of {safe(stage['name'])} are clean"
+        if left_out := mend.get("left_out"):
+            came = counted(stage["speech"]["streams"] - left_out, "utterance")
+            gates, clean = f"{gates} for the {came} that came", f"{clean} among the {came} that came"
         said = f"with a lookahead of {mend['lookahead_ms']:g} ms {clean if mend['breaks'] else gates}"
         said += f", playback then starts at {playback} (p95)"
         if mend["breaks"]:
@@ -119,7 +123,7 @@ def mend_lines(summary: Entry) -> list[str]:
         if mend["slower_share"] >= 0.5:
             said += "; the voice is made slower than real time, so longer texts need more"
         lines.append(said)
-    if not baseline_failed(summary) and stage.get("untried"):
+    if not baseline_failed(summary) and stage.get("untried") and decided_by(stage) is None:
         lines.append(f"untried: {'; '.join(map(safe, stage['untried']))}")
     return lines
 

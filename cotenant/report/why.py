@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from cotenant.report.text import counted, number, safe
 from cotenant.units import format_ms, format_share
+from cotenant.verdict.failures import decided_by
 
 Entry = Mapping[str, Any]
 MOST_LINES: Final = 3
@@ -30,7 +31,15 @@ def why_lines(summary: Entry) -> list[str]:
     if stage is None or stage["verdict"] == "pass":
         return []
     withheld = baseline_failed(summary)
-    lines = [] if withheld and first_cause(stage) is None else cause_lines(stage)
+    lines = []
+    if not withheld or first_cause(stage) is not None:
+        failed, causes = failure_lines(stage), cause_lines(stage)
+        if decided_by(stage) is None:
+            # Failures that did not decide are said after the causes of what did.
+            lines = [*causes, *failed]
+        else:
+            lines = [*failed, *(causes if any(cause["what"] != _LEFT for cause in stage["causes"]) else [])]
+        lines = lines[: MOST_LINES - 1]
     if not withheld:
         facts = _compared(stage)
         if not any(cause["what"] not in _NOT_GPU for cause in stage["causes"]):
@@ -62,9 +71,19 @@ def cause_lines(stage: Entry) -> list[str]:
     return lines
 
 
+def failure_lines(stage: Entry) -> list[str]:
+    """What of a stage's voices and faces failed by an error, and any service that stopped answering."""
+    found = [one for one in stage.get("failures", ()) if one["of"] != "completions" or one["stopped"]]
+    return [safe(one["text"], 600) for one in found]
+
+
 def first_cause(stage: Entry) -> str | None:
-    """The strongest cause in one sentence; None where nothing is blamed."""
-    return next((safe(cause["text"], 600) for cause in stage["causes"] if cause["what"] != _LEFT), None)
+    """What decides in one sentence: that streams failed, else the strongest cause of stalls and freezes; None
+    where nothing is blamed."""
+    named = [safe(cause["text"], 600) for cause in stage["causes"] if cause["what"] != _LEFT]
+    failed = failure_lines(stage)
+    first = [*failed, *named] if decided_by(stage) is not None else [*named, *failed]
+    return next(iter(first), None)
 
 
 def decisive(summary: Entry) -> tuple[Entry | None, Entry | None]:

@@ -205,6 +205,7 @@ def _entry(run: Judging, judged: _Judged, facts: Facts, found: StageFacts, withh
         "invalid_because": found.invalid,
         "why": why,
         **parts,
+        "failures": found.failures,
         "clean_bounds": _clean_bounds(found, facts.tail),
         "gates": gates,
     }

@@ -8,6 +8,7 @@ from typing import Any, Final
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
 from cotenant.verdict.facts import Facts, read_facts
+from cotenant.verdict.failures import decided_by, headline
 from cotenant.verdict.gates import Gate, worst
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.paths import kinds_of
@@ -92,7 +93,10 @@ def why_withheld(baselines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _alone(baseline: Mapping[str, Any]) -> str:
-    """What a failing baseline says: of the voice, or of nothing but the price of the lookahead."""
+    """What a failing baseline says: of the voice, of nothing but the price of the lookahead, or that a
+    service failed, which says nothing of either."""
+    if (failure := decided_by(baseline)) is not None:
+        return headline(failure, baseline=True)
     failed = [gate for gate in baseline["gates"] if gate["level"] == "fail" and gate["verdict"] == "fail"]
     of_lookahead = all(gate["metric"].startswith("speech.time_to_playback_ms") for gate in failed)
     return LATE_ALONE if failed and of_lookahead else NOT_ALONE
@@ -113,4 +117,9 @@ def run_verdict(entries: Sequence[Mapping[str, Any]], gates: Sequence[Gate]) -> 
             return "fail", _alone(entry)
     if not any(entry["gates"] for entry in entries):
         return "inconclusive", NOT_JUDGED if gates else NO_GATE
-    return worst(entry["verdict"] for entry in entries), ""
+    verdict = worst(entry["verdict"] for entry in entries)
+    failing = [entry for entry in entries if entry["verdict"] == "fail"]
+    failing = [entry for entry in failing if entry["validity"] == "valid"] or failing
+    if failing and (failure := decided_by(failing[-1])) is not None:
+        return verdict, headline(failure, baseline=False)
+    return verdict, ""

@@ -11,8 +11,9 @@ from cotenant.playback.fleet import play_fleet
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.slowness import slower_than_real_time
 from cotenant.units import NS_PER_MS, ms_from_ns
-from cotenant.verdict.columns import Ints
+from cotenant.verdict.columns import Bools, Ints
 from cotenant.verdict.facts import Facts
+from cotenant.verdict.failures import failed_by_error
 from cotenant.verdict.gates import OPS, gate_text
 from cotenant.verdict.sample import Part, number_of
 from cotenant.verdict.speech import speech_part
@@ -36,17 +37,22 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
     which the stage's own voices pass every gate on what is heard, by value; None where no such gate failed.
     It is a cure (`cures`) if nothing else is left that fails.
 
-    Found by replaying this recording with the run's own player, everything but the lookahead as it is.
+    Found by replaying this recording with the run's own player, everything but the lookahead as it is. What
+    failed by an error would have come with no lookahead: it is left out (`left_out`), and there is no cure.
     """
     asked = [gate for gate in gates if gate["level"] == "fail"]
     heard = [gate for gate in asked if gate["metric"].startswith(_OF_PLAYBACK)]
     if found.paired is None or all(gate["verdict"] != "fail" for gate in heard):
         return None
-    replay = _replayer(facts, found)
+    came = ~failed_by_error(facts.voices.streams.end[found.paired.own.rows])
+    left_out = int(np.count_nonzero(~came))
+    replay = _replayer(facts, found, came)
+    if left_out and (not came.any() or _holds(replay(facts.player.lookahead_ns), heard)):
+        return None
     lookahead_ns, cut = None, bool(found.paired.own.under_way.any())
     if not cut:
         lookahead_ns = _search(lambda tried_ns: _holds(replay(tried_ns), heard), facts.player)
-    slower = _slower_share(facts, found.paired.own.rows)
+    slower = _slower_share(facts, found.paired.own.rows[came])
     if lookahead_ns is None:
         reason = f"no lookahead up to {MOST_NS // NS_PER_MS} ms lets these utterances pass"
         if cut:
@@ -55,7 +61,7 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
             reason = SLOWER
         return {
             "lookahead_ms": None, "cures": False, "breaks": [], "slower_share": slower,
-            "why": {"lookahead_ms": reason},
+            "left_out": left_out, "why": {"lookahead_ms": reason},
         }  # fmt: skip
     part = replay(lookahead_ns)
     player = [gate for gate in asked if gate["metric"].startswith(_OF_PLAYER)]
@@ -70,9 +76,10 @@ def mend_of(facts: Facts, found: StageFacts, gates: Sequence[Mapping[str, Any]])
         "lookahead_ms": ms_from_ns(lookahead_ns),
         "clean_share": part.entry["speech"]["clean_share"],
         "time_to_playback_p95_ms": None if playback is None or np.isinf(playback) else playback,
-        "cures": not breaks,
+        "cures": not breaks and not left_out,
         "breaks": breaks,
         "slower_share": slower,
+        "left_out": left_out,
         "why": {"time_to_playback_p95_ms": reason} if reason else {},
     }
 
@@ -83,11 +90,11 @@ def _slower_share(facts: Facts, rows: Ints) -> float:
     return round(float(np.count_nonzero(slower)) / len(rows), 6) if len(rows) else 0.0
 
 
-def _replayer(facts: Facts, found: StageFacts) -> Callable[[int], Part]:
-    """lookahead -> the `speech` part of the stage as another player would have it."""
+def _replayer(facts: Facts, found: StageFacts, came: Bools) -> Callable[[int], Part]:
+    """lookahead -> the `speech` part of those utterances of the stage as another player would have it."""
     assert found.paired is not None
     own = found.paired.own
-    rows = own.rows
+    rows, blocks, pair_audio_ns = own.rows[came], own.blocks[came], own.pair_audio_ns[came]
     arrivals = part_of(facts.voices.arrivals, rows)
     streams = facts.voices.streams.take(rows)
     since_ns, until_ns = facts.voices.since_ns[rows], facts.voices.until_ns[rows]
@@ -106,7 +113,7 @@ def _replayer(facts: Facts, found: StageFacts) -> Callable[[int], Part]:
         )
         everything = np.arange(len(rows), dtype=np.int64)
         part = Part()
-        told = utterances(voices, everything, own.blocks, own.pair_audio_ns)
+        told = utterances(voices, everything, blocks, pair_audio_ns)
         part.add("speech", speech_part(voices, told, compared=False))
         return part
 

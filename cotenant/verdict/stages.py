@@ -13,6 +13,7 @@ from cotenant.verdict.columns import NULL
 from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
 from cotenant.verdict.face_part import face_part
 from cotenant.verdict.facts import Facts, Paired, paired, timing_errors
+from cotenant.verdict.failures import Failure, failures_of
 from cotenant.verdict.gates import Doubt
 from cotenant.verdict.llm import llm_part
 from cotenant.verdict.observed import canary_part, gpu_part
@@ -53,6 +54,7 @@ class StageFacts:
     paired: Paired | None
     invalid: list[str]
     caveats: list[Caveat]
+    failures: list[Failure]
     doubt: Doubt
 
 
@@ -98,6 +100,7 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
             *([] if match is None else under_way_caveat(match.own.under_way)),
             *silence_caveat(facts, silent),
         ],
+        failures=failures_of(facts, stage),
         doubt=_doubt(facts, errors),
     )
 

@@ -22,6 +22,7 @@ causes           what stalls and freezes are blamed on, strongest first (`typed.
                  co_tenancy (all together, against the baseline), service_slow (slow alone), voice_late (a
                  face had no sound), own_load, host (our or the host's own fault) or unattributed; `evidence`
                  is what was seen while late ones were made, and in names that end in `_in_time` otherwise
+failures         by service, what failed by an error (`cotenant.verdict.failures`)
 caveats          what limits the figures: `kind`, `text`, `advice`, numbers (`typed.Caveat`)
 mend, untried    of a failing stage: the lookahead that this recording proves to help; what was not tried
 """
@@ -190,6 +191,7 @@ def _stage_entry(
         "why": why,
         **entry_of(found),
         **part.entry,
+        "failures": found.failures,
         "causes": [],
         "caveats": found.caveats,
         "mend": mend_of(facts, found, judged) if verdict == "fail" else None,

@@ -24,7 +24,7 @@ def what_if(
     mends = {
         stage["name"]: round(stage["mend"]["lookahead_ms"] * NS_PER_MS)
         for stage in summary["stages"]
-        if stage.get("mend") and stage["mend"].get("lookahead_ms") is not None
+        if (mend := stage.get("mend")) and mend.get("lookahead_ms") is not None and not mend.get("left_out")
     }
     grid = grid_ns(own_ns, mends.values(), positions)
     found: dict[str, Any] = {
