@@ -73,13 +73,14 @@ class _Place:
 
 
 class OwnCodec:
-    """The built-in head's."""
+    """The built-in head's. Frames come in any order, each index once, as many as its last message says."""
 
     tells_end = True
     binary_audio = True
 
     def __init__(self, fps: int) -> None:
         self._fps = fps
+        self._came: set[int] = set()
         self._place = _Place()
 
     def start(self) -> str | None:
@@ -93,9 +94,23 @@ class OwnCodec:
 
     def message(self, data: bytes | str) -> Event:
         with self._place.of(data):
-            if isinstance(data, bytes):
-                return frames.parse_frame(data)
-            return Done() if frames.parse_text(data) is not None else None
+            return self._frame(data) if isinstance(data, bytes) else self._text(data)
+
+    def _frame(self, data: bytes) -> FrameHeader:
+        header = frames.parse_frame(data)
+        if header.index in self._came:
+            raise ServiceError("protocol", f"the frame with index {header.index} came twice")
+        self._came.add(header.index)
+        return header
+
+    def _text(self, data: str) -> Done | None:
+        told = frames.parse_text(data)
+        if told is None:
+            return None
+        if told != len(self._came):
+            came = len(self._came)
+            raise ServiceError("protocol", f"it says that it has sent {told} frames, and {came} came")
+        return Done()
 
 
 class MappedCodec:

@@ -115,5 +115,25 @@ def test_the_built_in_head() -> None:
     codec = OwnCodec(30)
     assert codec.start() == config_message(30)
     assert codec.message(pack_frame(2, 40, b"xyz")) == FrameHeader(index=2, media_time_ns=40, payload_bytes=3)
-    assert codec.message('{"type": "done", "frames": 2}') == Done()
+    assert codec.message(pack_frame(0, 0, b"xyz")) is not None
     assert codec.message('{"type": "news"}') is None
+    assert codec.message('{"type": "done", "frames": 2}') == Done()
+
+
+@pytest.mark.parametrize("told", ["0", "2", "4", "1e9", "1000000000", "3.5", "true", "null"])
+def test_a_head_that_says_another_number_of_frames_than_it_sent(told: str) -> None:
+    codec = OwnCodec(25)
+    for index in range(3):
+        codec.message(pack_frame(index, index * 40_000_000, b"xyz"))
+    with pytest.raises(ServiceError, match="frames") as caught:
+        codec.message(f'{{"type": "done", "frames": {told}}}')
+    assert (caught.value.kind, caught.value.offset) == ("protocol", 3 * 19)
+
+
+def test_frames_come_in_any_order_and_each_once() -> None:
+    codec = OwnCodec(25)
+    for index in (2, 0, 1):
+        assert isinstance(codec.message(pack_frame(index, index * 40_000_000, b"xyz")), FrameHeader)
+    with pytest.raises(ServiceError, match="index 1 came twice") as caught:
+        codec.message(pack_frame(1, 120_000_000, b"xyz"))
+    assert caught.value.kind == "protocol"
