@@ -25,7 +25,7 @@ _SIGNAL_EXIT: Final = 128
 _PREFIX: Final = "cotenant-doctor-"
 _WANTED: Final = {
     "speech": "the sound of one sentence",
-    "face": "the pictures of one recording",
+    "face": "the video to one recording",
     "completions": "the answer to one prompt",
 }
 
