@@ -17,7 +17,7 @@ from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load, read_file
 from cotenant.scenario.merge import override
 from cotenant.scenario.schema import Scenario
-from cotenant.scenario.values import check_url
+from cotenant.scenario.values import check_url, environment_name
 
 _TRIES: Final = {
     "speech": try_service.try_speech,
@@ -106,6 +106,10 @@ def _document(base: str, given: Sequence[Given], overrides: Sequence[str], place
             check_url(one.url)
         except ValueError as error:
             raise UserError(f"{_FLAGS[one.kind]}: {error}") from None
+        try:
+            environment_name(one.key_env or "KEY")
+        except ValueError as error:
+            raise UserError(f"{_FLAGS[one.kind]}-key-env: {error}") from None
         if one.key_env is not None and not os.environ.get(one.key_env, "").strip():
             raise UserError(f"the variable {one.key_env} is not set; export it with the key for {name}")
         tenants[name] = {"url": one.url, **({"api_key_env": one.key_env} if one.key_env else {})}

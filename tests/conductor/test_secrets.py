@@ -19,6 +19,7 @@ from cotenant.run_dir.reader import read
 from cotenant.testing.other_heads import OtherHeads
 from cotenant.testing.truth_server import Script, Served
 from tests.conductor import harness
+from tests.conductor.echoing import writings
 
 PLACES = (
     "key", "url-key", "url-token", "url-api_key", "url-sig", "extra-password", "extra-deep", "extra-bearer",
@@ -31,6 +32,13 @@ FORMED = {
     "openai": "sk-proj-0123456789abcdefXYZ",
     "hf": "hf_0123456789abcdefXYZ",
     "jwt": "eyJ0123456789.abcdefghij.XYZ",
+}
+# What only a service knows: its form is all that tells.
+ONLY_SAID = {
+    "token": "saidtok-uniq0123456789",
+    "bearer": "saidbearer0123456789abc",
+    "password": "saidpass-uniq0123456789",
+    "openai": "sk-said0123456789abcdef",
 }
 
 
@@ -65,11 +73,22 @@ async def talker() -> AsyncIterator[str]:
 
 
 def fickle(number: int, served: Served) -> Script:
-    """A voice that refuses every third request, and quotes all of it."""
+    """A voice that refuses every third request, and quotes all of it, and what it heard of its neighbours."""
     if number % 3 != 2:
         return harness.speech()
-    quoted = {"path": unquote(served.path), "raw": served.path, "body": served.body.decode()}
-    told = json.dumps({"error": {"message": json.dumps({**quoted, "headers": served.headers})}})
+    if number % 9 == 2:
+        place = f"https://login.test/cb?token={ONLY_SAID['token']}&x=Bearer%20{ONLY_SAID['bearer']}"
+        said = f"go with passwd={ONLY_SAID['password']} or {ONLY_SAID['openai']}"
+        return Script(status=302, framing="length", headers={"Location": place}, pieces=[(0, said.encode())])
+    if number % 9 == 5:
+        quoted = {"path": unquote(served.path), "raw": served.path, "body": served.body.decode()}
+        message = json.dumps({**quoted, "headers": served.headers})
+    else:
+        # Others' secrets, in turns, for no more than 500 characters of them are kept.
+        known = [secret for place, secret in SECRETS.items() if place.startswith(("option", "env", "face"))]
+        first = number // 9 % len(known)
+        message = "upstream " + " and ".join([*known[first:], *known[:first]])
+    told = json.dumps({"error": {"message": message}})
     return Script(status=500, framing="length", pieces=[(0, told.encode())])
 
 
@@ -120,15 +139,13 @@ def scenario(speech: str, face: str, port: int) -> dict[str, Any]:
 
 
 def written(secret: str) -> Iterator[bytes]:
-    """As it is, as an address has it, as base64, as JSON."""
+    """As it is, and as programs write it."""
     yield secret.encode()
-    yield quote(secret, safe="").encode()
-    yield base64.b64encode(secret.encode())
-    yield json.dumps(secret)[1:-1].encode()
+    yield from (text.encode() for text in writings(secret))
 
 
 def found_in(data: bytes) -> list[str]:
-    texts = {**SECRETS, **FORMED}
+    texts = {**SECRETS, **FORMED, **ONLY_SAID}
     return [place for place, secret in texts.items() if any(form in data for form in written(secret))]
 
 
@@ -160,6 +177,7 @@ def test_no_file_of_a_run_and_nothing_said_of_it_holds_a_secret(
 ) -> None:
     monkeypatch.setenv("TTS_TEST_KEY", SECRETS["key"])
     monkeypatch.setenv("FACE_TEST_KEY", SECRETS["face-key"])
+    monkeypatch.setenv("LLM_TEST_KEY", SECRETS["env-key"])
     ended, asked, said = asyncio.run(everything(tmp_path))
     assert ended.run_dir is not None, ended.err
     reports(tmp_path, ended.run_dir)
@@ -173,11 +191,15 @@ def test_no_file_of_a_run_and_nothing_said_of_it_holds_a_secret(
     rows = read(ended.run_dir).tables["streams"].to_pylist()
     errors = {kind: error for kind, error in ((row["error_kind"], row["error"]) for row in rows) if kind}
     assert {"server_error", "in_stream"} <= errors.keys(), ended.err
-    assert "authToken" in errors["server_error"]
+    told = "\n".join(row["error"] for row in rows if row["error"])
+    assert "authToken" in told
+    assert "upstream ***" in told
+    assert "passwd=***" in told
     assert "hello" in errors["in_stream"]
     log = (ended.run_dir / "logs" / "llm.log").read_bytes()
     assert b"--api-key" in log
     assert b"SOME_TOKEN" in log
+    assert log.count(b"written ") == len(list(writings("")))
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "test.yaml"]
     names = {path.name for path in files}
     assert {"manifest.json", "summary.json", "report.html", "p.html", "j.xml", "m.md", "t.json.gz"} <= names
@@ -196,7 +218,7 @@ def test_a_run_that_could_not_begin_keeps_none_either(
     monkeypatch.setenv("TTS_TEST_KEY", SECRETS["key"])
 
     async def work() -> harness.Ended:
-        async with harness.speech_server(lambda _n, served: fickle(2, served)) as server:
+        async with harness.speech_server(lambda _n, served: fickle(5, served)) as server:
             told = harness.voice_scenario(f"{server.url}/v1/audio/speech?key={quote(SECRETS['url-key'])}")
             told["tenants"]["tts"] |= {
                 "api_key_env": "TTS_TEST_KEY", "extra": {"password": SECRETS["extra-password"]},

@@ -243,21 +243,26 @@ def test_a_field_that_a_server_requires_is_named(kind: str, name: str, field: st
     assert one.failed.hint == f"it wants a {field}: --set tenants.{name}.{field}=NAME"
 
 
+@pytest.mark.parametrize(
+    ("kind", "path_of"), [("speech", "v1/audio/speech"), ("completions", "v1"), ("face", "v1/face")]
+)
 def test_a_key_is_sent_and_is_in_nothing_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    kind: str, path_of: str,
+) -> None:  # fmt: skip
     monkeypatch.setenv("TTS_TEST_KEY", KEY)
     keys: list[str | None] = []
 
     def answer(served: Served) -> Script:
         keys.append(next((v for k, v in served.headers.items() if k.lower() == "authorization"), None))
-        said = f'{{"error": "no such key: {KEY}"}}'.encode()
+        others = "sk-uniq0123456789abcdef, Bearer uniq0123456789 nor password=uniq-0123456789"
+        said = f'{{"error": "no such key: {KEY}, {others}"}}'.encode()
         return Script(status=401, pieces=[(0, said)], headers=JSON)
 
     path = tmp_path / "x.yaml"
 
     def look(url: str) -> Any:
-        given = [Given(kind="speech", url=f"{url}/v1/audio/speech?api_key={KEY}", key_env="TTS_TEST_KEY")]
+        given = [Given(kind=kind, url=f"{url}/{path_of}?api_key={KEY}", key_env="TTS_TEST_KEY")]
         return command.try_them("all-together", given, ["device=cpu"], path, force=False, as_json=True)
 
     assert beside(truth_server, answer, then=look) == 5
@@ -266,6 +271,7 @@ def test_a_key_is_sent_and_is_in_nothing_that_is_said(
     assert "the key in TTS_TEST_KEY was refused" in err
     assert KEY not in out + err
     assert KEY[-8:] not in out + err
+    assert "uniq" not in out + err
     assert "unauthorized" in err
     assert not path.exists()
 
@@ -322,6 +328,12 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
         ),
         (Given(kind="speech", url="http://u:p@h"), [], "a password in an address would be recorded"),
         (Given(kind="speech", url="http://h", key_env="NO_SUCH_VARIABLE"), [], "NO_SUCH_VARIABLE is not set"),
+        (
+            Given(kind="speech", url="http://h", key_env="sk-uniq0123456789abcdef"),
+            [],
+            "^--tts-key-env: [^q]*$",
+        ),
+        (Given(kind="face", url="http://h", key_env="uniq0123456789abcdef"), [], "^--face-key-env: [^q]*$"),
         (Given(kind="speech", url="http://h"), ["tenants.tts.protocol=carrier-pigeon"], "carrier-pigeon"),
         (Given(kind="speech", url="http://h"), ["nonsense"], "is not path=value"),
     ],
