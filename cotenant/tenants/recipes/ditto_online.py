@@ -6,6 +6,8 @@
 
 import functools
 import importlib
+import inspect
+import logging
 import os
 import queue
 import sys
@@ -20,7 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.errors import CouldNotRun
+from cotenant.tenants.builtin.telling import first_line, log_failure
 
+log = logging.getLogger("cotenant.source")
+
+COMMIT: Final = "e9191cf"
 FPS: Final = 25  # it makes no other
 # In frames of 40 ms: what a window of audio has before the frames it is for, those, what it has behind.
 CHUNK: Final = (3, 5, 2)
@@ -39,7 +45,7 @@ class _Head:
         config = os.environ.get("DITTO_CFG", f"{checkpoints}/ditto_cfg/v0.4_hubert_cfg_trt_online.pkl")
         data = os.environ.get("DITTO_DATA", f"{checkpoints}/ditto_trt_Ampere_Plus")
         self._portrait = os.environ.get("DITTO_PORTRAIT", f"{home}/example/image.png")
-        self._sdk: Any = _pipeline().StreamSDK(config, data)
+        self._sdk = _sdk(home, config, data)
         # The face is found in the portrait once, not for each client. It changes what it gets: a copy.
         register = functools.cache(self._sdk.avatar_registrar)
         self._sdk.avatar_registrar = lambda *args, **more: dict(register(*args, **more))
@@ -169,6 +175,38 @@ def _pipeline() -> Any:
             f"Ditto needs {error.name!r}, which is not there; {sys.executable} -m pip install gets it, and "
             "the others that Ditto's README lists"
         ) from None
+    except Exception as error:  # noqa: BLE001 - it may raise anything
+        log_failure(log, f"importing Ditto of {home} failed", error)
+        raise _another(home, error) from None
+
+
+def _sdk(home: Path, config: str, data: str) -> Any:
+    """Its pipeline, with all that is called of it. Raises CouldNotRun."""
+    try:
+        sdk = _pipeline().StreamSDK(config, data)
+        inspect.signature(sdk.setup).bind("portrait", "film")
+        inspect.signature(sdk.run_chunk).bind(np.zeros(WINDOW_SAMPLES, np.float32), CHUNK)
+        for name in ("avatar_registrar", "writer_worker"):
+            getattr(sdk, name)
+    except CouldNotRun:
+        raise
+    except (ImportError, AttributeError, TypeError) as error:
+        log_failure(log, f"making Ditto of {home} ready failed", error)
+        raise _another(home, error) from None
+    except Exception as error:  # noqa: BLE001 - it may raise anything
+        log_failure(log, f"loading Ditto's {config} and {data} failed", error)
+        raise CouldNotRun(
+            f"Ditto does not load {config} with {data}: {first_line(error)}; DITTO_CFG and DITTO_DATA name "
+            "others"
+        ) from None
+    return sdk
+
+
+def _another(home: Path, error: Exception) -> CouldNotRun:
+    return CouldNotRun(
+        f"this recipe is for Ditto's commit {COMMIT}, and what is in {home} is another, or lacks what it "
+        f"needs ({first_line(error)}); git -C {home} checkout {COMMIT}, and pip install what its README lists"
+    )
 
 
 def __getattr__(name: str) -> Any:

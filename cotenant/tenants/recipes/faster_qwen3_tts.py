@@ -4,13 +4,20 @@
 """
 
 import importlib
+import importlib.metadata
 import importlib.util
+import inspect
+import logging
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
-from cotenant.errors import CouldNotRun
+from cotenant.errors import CouldNotRun, UserError
+from cotenant.tenants.builtin.telling import first_line, log_failure
+
+log = logging.getLogger("cotenant.source")
 
 PACKAGE: Final = "faster-qwen3-tts==0.5.4"
 
@@ -19,12 +26,30 @@ class _Voice:
     """One model: its recorded graphs hold one utterance at a time, so it is served by one worker."""
 
     def __init__(self) -> None:
-        made: Any = importlib.import_module("faster_qwen3_tts").FasterQwen3TTS
         name = os.environ.get("QWEN3_TTS_MODEL", "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice")
-        self._chunk = int(os.environ.get("QWEN3_TTS_CHUNK", "8"))  # as it is benchmarked; its default is 12
-        self._model = made.from_pretrained(name)
-        self._model.warmup()
-        self.rate = self._model.sample_rate
+        self._chunk = _chunk(
+            os.environ.get("QWEN3_TTS_CHUNK", "8")
+        )  # as it is benchmarked; its default is 12
+        try:
+            self._model: Any = importlib.import_module("faster_qwen3_tts").FasterQwen3TTS.from_pretrained(
+                name
+            )
+            self._model.warmup()
+            self.rate = self._model.sample_rate
+            speaks = inspect.signature(self._model.generate_custom_voice_streaming)
+            speaks.bind(text="", speaker="", language="", chunk_size=1)
+        except (ImportError, AttributeError, TypeError) as error:
+            log_failure(log, "making faster-qwen3-tts ready failed", error)
+            raise CouldNotRun(
+                f"this recipe is for {PACKAGE}, and {_found()} is not that, or not whole "
+                f"({first_line(error)}); {sys.executable} -m pip install {PACKAGE} gets it"
+            ) from None
+        except Exception as error:  # noqa: BLE001 - a model may raise anything
+            log_failure(log, f"loading {name} failed", error)
+            raise CouldNotRun(
+                f"{PACKAGE} does not load {name}: {first_line(error)}; QWEN3_TTS_MODEL names another model, "
+                "or a folder of one"
+            ) from None
 
     def __call__(self, text: str, voice: str | None) -> Iterator[tuple[Any, int]]:
         """Float samples, shape (n,), with their rate in Hz; a speaker that it does not know raises there."""
@@ -33,6 +58,21 @@ class _Voice:
         )
         for samples, rate_hz, _timing in pieces:
             yield samples, rate_hz
+
+
+def _chunk(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1_000:
+        raise UserError(f"QWEN3_TTS_CHUNK is {text[:40]!r}; it is a number of frames, as 8")
+    return int(text)
+
+
+def _found() -> str:
+    """What stands in the package's place."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return f"the installed {importlib.metadata.version('faster-qwen3-tts')}"
+    module = sys.modules.get("faster_qwen3_tts")
+    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ()), sys.prefix]
+    return f"the one in {next(filter(None, places))}"
 
 
 def __getattr__(name: str) -> Any:
