@@ -72,6 +72,10 @@ def _invalid(summary: Entry) -> Iterator[str]:
     for reason, names in list(reasons.items())[:_MOST_INVALID]:
         verb = "is" if len(names) == 1 else "are"
         yield f"{stages_named(names)} {verb} INVALID: {safe(reason)}"
+    for load, solo in summary.get("solo", {}).items():
+        if because := solo.get("invalid_because"):
+            reason = safe(because[0])
+            yield f"the solo window of {safe(load)} is INVALID, nothing is compared with it: {reason}"
     if len(reasons) > _MOST_INVALID:
         yield f"and {counted(len(reasons) - _MOST_INVALID, 'more reason')} for INVALID, in summary.json"
 

@@ -69,7 +69,7 @@ def _first_ms(facts: Facts, canary: Series, idle_ms: float) -> tuple[float, str]
     for stage in facts.plan.solos:
         tenant = facts.plan.scenario.tenants.get(facts.plan.scenario.load[stage.loads[0]].tenant)
         longest = _longest_ms(canary, facts.plan.measured.get(stage.name, ()))
-        if tenant is None or tenant.replicas != 1 or longest is None:
+        if tenant is None or tenant.replicas != 1 or longest is None or stage.loads[0] in facts.invalid_solos:
             continue
         # A tenant that hardly used the GPU shows no slice.
         if longest - idle_ms >= FIRST_MS / 2:

@@ -47,7 +47,7 @@ def face_units(facts: Facts, stage: str) -> tuple[Units, Events, Bools]:
 def slow_alone(facts: Facts, load: str) -> float | None:
     """Frames a second that a head draws in its solo window, where that is too few; else None."""
     clips = facts.faces.clips.get(SOLO_PREFIX + load)
-    if clips is None or not len(clips.intervals_ns):
+    if clips is None or load in facts.invalid_solos or not len(clips.intervals_ns):
         return None
     seconds = clips.intervals_ns / NS_PER_S
     rate = float(seconds.sum() / (seconds**2).sum())
@@ -57,10 +57,18 @@ def slow_alone(facts: Facts, load: str) -> float | None:
 def usual_alone(facts: Facts, stage: StagePlan) -> int | None:
     """How long the frames of the stage's faces usually take in their solo window, ns; None without one."""
     for load in facts.plan.of_kind(stage, "faces"):
-        if SOLO_PREFIX + load.name in facts.faces.clips:
+        if SOLO_PREFIX + load.name in facts.faces.clips and load.name not in facts.invalid_solos:
             units, _, _ = face_units(facts, SOLO_PREFIX + load.name)
             return units.usual_ns if len(units.start_ns) else None
     return None
+
+
+def why_no_solo(facts: Facts, stage: StagePlan) -> str:
+    """Why nothing is said by the solo window of a stage's faces: it is INVALID; `""` where it is not."""
+    for load in facts.plan.of_kind(stage, "faces"):
+        if (reason := facts.invalid_solos.get(load.name)) is not None:
+            return f"the solo window is invalid ({reason})"
+    return ""
 
 
 def slower_than_solo(facts: Facts, stage: StagePlan, units: Units) -> Slower | str:
@@ -69,10 +77,11 @@ def slower_than_solo(facts: Facts, stage: StagePlan, units: Units) -> Slower | s
     The ratio of the geometric means over seconds of the mean making time in each, with Welch's interval (the
     fewer degrees of freedom of the two); `rtf` and `rtf_baseline` are the mean making times, s.
     """
-    solos = [SOLO_PREFIX + load.name for load in facts.plan.of_kind(stage, "faces")]
+    loads = [load.name for load in facts.plan.of_kind(stage, "faces")]
+    solos = [SOLO_PREFIX + load for load in loads if load not in facts.invalid_solos]
     solo = next((name for name in solos if name in facts.faces.clips), None)
     if solo is None:
-        return "there is no solo window"
+        return why_no_solo(facts, stage) or "there is no solo window"
     alone, events, _ = face_units(facts, solo)
     if len(events.unit):
         return "it freezes in its solo window too"

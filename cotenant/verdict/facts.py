@@ -1,7 +1,7 @@
 """All that is computed once for a whole run, before its stages are looked at one by one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from cotenant.verdict.voices import Voices, heard_within, play_voices
 class Facts:
     """A run, played. `measured` are rows of `streams` by stage (solo windows and the closing baseline too):
     what fell due there and, in `under_way`, what took the whole window. `voice_rows` are the rows of `voices`
-    among them."""
+    among them. `invalid_solos`: load -> why its solo window is INVALID: nothing is compared with it."""
 
     plan: Plan
     recording: Recording
@@ -39,6 +39,7 @@ class Facts:
     player: PlayerOptions
     block_ns: int
     tail: float
+    invalid_solos: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

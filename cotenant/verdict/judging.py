@@ -49,6 +49,8 @@ def read_judging(recording: Recording, options: JudgeOptions) -> Judging:
         again = stage_facts(facts, plan.again, by_round=False)
     stages = [stage_facts(facts, stage) for stage in plan.stages]
     judge_machine(facts, stages, solo.values(), again)
+    bad = {load: found.invalid[0] for load, found in solo.items() if found.invalid}
+    facts = replace(facts, invalid_solos=bad)
     decision = decision_of(plan, options.decision)
     return Judging(facts=facts, gates=gates, decision=decision, stages=stages, solo=solo, again=again)
 

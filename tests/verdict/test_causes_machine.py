@@ -8,10 +8,11 @@ import pyarrow.compute as pc
 import pytest
 
 from cotenant.records import TABLES, Recording
-from cotenant.verdict.summary import judge
+from cotenant.report.notes import notes
+from cotenant.verdict.summary import JudgeOptions, judge
 from tests.verdict import prefills
 from tests.verdict.prefills import POINT, crowd_of, known
-from tests.verdict.recordings import MS, S, good_run
+from tests.verdict.recordings import MS, Builder, S, good_run, steady
 
 
 def test_a_freeze_whose_sound_stood_still_waited_for_the_voice() -> None:
@@ -140,3 +141,39 @@ def test_tenants_that_used_all_of_their_cores_were_starved(
     causes = crowd_of(judge(Recording(manifest=manifest, tables=tables), POINT))["causes"]
     texts = [cause["text"] for cause in causes if cause["what"] == "host"]
     assert [("used all of their cores" in text) for text in texts] == [True] * starved
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_solo_window_that_is_invalid_tells_nothing_of_the_head(exact: bool) -> None:
+    """A head that draws too slowly alone is named; where that window is INVALID nothing is."""
+    builder = Builder()
+    builder.stamps(0, 100 * S)
+    for t in range(0, 100 * S, S):
+        lag = {"t": t, "source": "host", "metric": "sleep_lag_ns", "value": 1e5}
+        builder.rows["host"].append(lag)
+    if not exact:
+        builder.rows["host"] = [
+            row for row in builder.rows["host"] if row["t"] < 70 * S or row["source"] == "host"
+        ]
+        builder.stamps(70 * S, 100 * S, bracket_ns=22 * MS, lag_ns=22 * MS)
+    builder.window("crowd", 10 * S, 60 * S)
+    builder.window("solo:faces", 75 * S, 95 * S)
+    for number in range(8):
+        builder.voice("crowd", (10 + 6 * number) * S, steady(200.0, 20), [160.0] * 20, utterance=number)
+        drawn = [at + (600.0 if index >= 20 else 0.0) for index, at in enumerate(steady(250.0, 50, 60.0))]
+        builder.face("crowd", (10 + 6 * number) * S, drawn, utterance=number)
+    for number in range(3):
+        builder.face("solo:faces", (75 + 6 * number) * S, steady(250.0, 50, 60.0), utterance=number)
+    recording = builder.build()
+    summary = judge(recording, JudgeOptions(gates=("face",), decision="point"))
+    (cause,) = [cause for cause in summary["stages"][1]["causes"] if cause["of"] == "face"]
+    told = [note for note in notes(summary, recording.manifest) if "solo window of faces is INVALID" in note]
+    if exact:
+        assert cause["what"] == "service_slow"
+        assert "(solo window)" in cause["text"]
+        assert told == []
+        return
+    assert summary["solo"]["faces"]["invalid_because"]
+    assert cause["what"] == "unattributed"
+    assert "the solo window is invalid (faces: our own timing error is" in cause["text"]
+    assert len(told) == 1
