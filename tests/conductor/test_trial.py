@@ -64,7 +64,7 @@ def test_a_service_that_hangs(kind: str, name: str, monkeypatch: pytest.MonkeyPa
     def look(url: str) -> Outcome:
         given = [Given(kind=kind, url=f"{url}/?token=abcdefgh12345678")]
         return try_services(
-            "all-together", given, ["device=cpu"], None, limit_ns=400 * NS_PER_MS, tell=said.append
+            "all-together", given, ["device=cpu"], None, limit_ns=200 * NS_PER_MS, tell=said.append
         )
 
     begun_s = time.monotonic()
@@ -73,11 +73,11 @@ def test_a_service_that_hangs(kind: str, name: str, monkeypatch: pytest.MonkeyPa
     (one,) = outcome.tried
     assert one.failed is not None
     if one.failed.kind == "timeout":
-        assert "was not complete within 400ms" in one.failed.text
+        assert "was not complete within 200ms" in one.failed.text
         assert "--limit 2m" in one.failed.hint
         (line,) = said
         assert "waiting for" in line
-        assert "400ms at most" in line
+        assert "200ms at most" in line
     else:  # a head that is asked by GET and answers otherwise
         assert (kind, one.failed.kind) == ("face", "protocol")
     assert outcome.text is None
