@@ -30,6 +30,8 @@ _OPEN_HEADERS: Final = frozenset({
     "accept", "accept-encoding", "accept-language", "cache-control", "connection", "content-type",
     "user-agent",
 })  # fmt: skip
+_HEADER_OPTIONS: Final = ("--header", "--headers", "--extra-header", "--extra-headers")
+_HEADER_RE: Final = re.compile(r"\A[A-Za-z0-9-]+:\s*(.+)\Z")
 _OPTION_RE: Final = re.compile(r"-{0,2}[A-Za-z0-9_.-]+")
 _IN_TEXT_RE: Final = re.compile(
     rf"(?:{NAME})[A-Za-z0-9_.-]*[\"']?\s*[=:\s]\s*[\"']?([^\s\"',;]{{{SHORTEST},}})", re.IGNORECASE
@@ -129,8 +131,9 @@ def _unopened(key: str, value: Any) -> Any:
 def hide_options(command: Sequence[str]) -> list[str]:
     """Arguments without what may be a secret: one that looks like it, and whatever follows one.
 
-    `--api-key X` and `--api-key=X` lose X, `-kX` too; `sh -c "serve --api-key X"` loses all of the text.
-    Rather too much than too little: who follows a switch like `--no-auth` is hidden as well.
+    `--api-key X` and `--api-key=X` lose X, `-kX` and `--header "A: X"` too; `sh -c "serve --api-key X"`
+    loses all of the text. Rather too much than too little: who follows a switch like `--no-auth` is hidden
+    as well.
     """
     hidden: list[str] = []
     follows = False
@@ -141,6 +144,9 @@ def hide_options(command: Sequence[str]) -> list[str]:
         if argument.startswith("-k"):
             hidden.append("-k" + (HIDDEN if argument != "-k" else ""))
             follows = argument == "-k"
+        elif option in _HEADER_OPTIONS:
+            hidden.append(f"{option}={HIDDEN}" if sign else argument)
+            follows = not sign
         elif not (is_secret(argument) or by_form(argument) != argument):
             hidden.append(HIDDEN if before else argument)
         elif sign and named:
@@ -185,12 +191,16 @@ def values_in(value: Any, *, named: bool = False) -> list[str]:
 def values_in_options(command: Sequence[str]) -> list[str]:
     """The secrets in arguments: what `hide_options` hides, without what is around it."""
     found = []
-    for argument, shown in zip(command, hide_options(command), strict=True):
-        if argument == shown:
+    for before_it, argument, shown in zip(["", *command], command, hide_options(command), strict=False):
+        # Hidden for what stands before it, but another option's name.
+        if argument == shown or (argument.startswith("--") and _OPTION_RE.fullmatch(argument) is not None):
             continue
         before = shown.partition(HIDDEN)[0]
         rest = argument.removeprefix(before)
         # A whole command line or a header: the values in it, else what was hidden.
         inner = [*values_in(rest), *(match[1] for match in _IN_TEXT_RE.finditer(rest))]
-        found += inner if any(c.isspace() for c in rest) else [rest, *inner]
+        inner += [header[1] for header in _HEADER_RE.finditer(rest)]
+        whole = before_it if shown == HIDDEN else before
+        told_by_name = whole.startswith("-") and is_secret(whole)
+        found += [rest, *inner] if told_by_name or not any(c.isspace() for c in rest) else inner
     return found

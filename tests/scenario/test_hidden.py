@@ -139,6 +139,35 @@ def test_a_value_is_hidden_in_the_base64_of_more(user: str, encode: Callable[[by
     assert len(shown) < len(f"Basic: {user}:") + len(HIDDEN) + 9
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["--hf-token", "uniq-0123456789"], ["--hf-token=uniq-0123456789"],
+        ["--password", "uniq horse battery"],
+        ["--password=uniq horse battery"], ["--header=X-Foo: uniq-0123456789"],
+        ["--header", "X-Foo: uniq-0123456789"], ["-kuniq-0123456789"],
+        ["sh", "-c", "a --token uniq-0123456789"],
+        ["--header", "Authorization: Bearer uniq-0123456789"], ["--url=http://me:uniq-0123456789@h"],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_value_in_a_command_is_hidden_wherever_else_it_stands(command: list[str]) -> None:
+    told = {
+        **scenario(engine="launch", command=["serve", *command, "--max-model-len", "8091"]),
+        "about": "of serve",
+    }
+    found = parse(told)
+    public = public_dump(found, secrets := secrets_of(found, {}))
+    assert "uniq" not in str(public)
+    assert public["tenants"]["keynote"]["command"][-1] == "8091"
+    assert secrets.text("--max-model-len") == "--max-model-len"
+    assert public["about"] == "of serve"
+    value = "uniq horse battery" if "horse" in str(command) else "uniq-0123456789"
+    assert secrets.text(f"serve said {value}, at X-Foo --port 8091") == (
+        f"serve said {HIDDEN}, at X-Foo --port 8091"
+    )
+
+
 def test_values_are_hidden_within_plain_data() -> None:
     secrets = Secrets.of([KEY])
     assert secrets.within({KEY: [1, KEY, None]}) == {KEY: [1, HIDDEN, None]}
