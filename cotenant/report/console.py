@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.gpu import gpu_lines
-from cotenant.report.notes import notes
+from cotenant.report.notes import notes, stages_named
 from cotenant.report.table import table_lines
 from cotenant.report.text import could_not_run, counted, error_text, run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
 from cotenant.units import format_ms, format_share
 from cotenant.verdict.failures import decided_by
+from cotenant.verdict.gates import worst
 
 Entry = Mapping[str, Any]
 LABEL: Final = 7
@@ -50,7 +51,7 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
     if word == "INVALID":
         because = summary["invalid_because"]
         more = f" (and {len(because) - 1} more)" if len(because) > 1 else ""
-        return f"{safe(because[0])}{more}; the figures above say {str(summary['verdict']).upper()}"
+        return f"{safe(because[0])}{more}; {_what_counts(summary)}"
     if summary["verdict"] == "pass":
         passed = _passed(summary)
         if error := error_text(summary):
@@ -70,6 +71,17 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
     others = [one for one in stage["gates"] if one["verdict"] == gate["verdict"] and one is not gate]
     also = f"; {counted(len(others), 'more gate')} of this stage" if others else ""
     return f"{first}{safe(stage['name'])}: {short_sentence(gate)}{also}"
+
+
+def _what_counts(summary: Entry) -> str:
+    """What an INVALID run still says."""
+    invalid = [stage for stage in summary["stages"] if stage["validity"] == "invalid"]
+    rest = [str(stage["verdict"]) for stage in summary["stages"] if stage["validity"] == "valid"]
+    if not rest or any(stage["baseline"] for stage in invalid):
+        return "nothing that the table says counts" + (", for the baseline does not" if rest else "")
+    names = stages_named([stage["name"] for stage in invalid])
+    alone = "the other stage alone is" if len(rest) == 1 else "the other stages alone are"
+    return f"what the table says of {names} does not count; {alone} {worst(rest).upper()}"
 
 
 def heading(summary: Entry, manifest: Entry) -> str:

@@ -102,7 +102,8 @@ def under_way_caveat(under_way: Bools) -> Iterator[Caveat]:
         yield caveat(
             "under-way",
             f"{count} of {size} utterances were under way when the measure window began, and none fell due "
-            "in it for their listeners: they are judged by what was heard of them in it",
+            "in it for their listeners: they are judged by what was heard of them in it; their underruns "
+            "there are in the table, though not in the count that is shown during a run",
             "measure longer (--set timing.measure=...)",
             under_way=count,
             streams=size,

@@ -125,19 +125,34 @@ function tryLookahead(index, quiet) {
   const stages = Object.entries(plan.stages);
   slider.setAttribute(
     "aria-valuetext",
-    `${msUnit(ms)}: ${plan.run_word[index]}. ${stages.map(([name, stage]) => `${name} ${stage.verdict[index]}`).join(", ")}`,
+    `${msUnit(ms)}: ${plan.run_word[index]}. ${stages.map(([name, stage]) => `${name} ${verdictText(name, stage.verdict[index])}`).join(", ")}`,
   );
   document.getElementById("lookahead-ms").textContent = msUnit(ms);
   document
     .getElementById("lookahead-says")
     .replaceChildren(pill(plan.run_word[index]), " ", at(plan, "run_sentence") ? plan.run_sentence[index] : "");
-  document.getElementById("lookahead-command").textContent = `cotenant gate RUN --lookahead ${ms}ms`;
+  document.getElementById("lookahead-command").textContent = `cotenant gate ${runName()} --lookahead ${ms}ms`;
   document.getElementById("lookahead-table").replaceChildren(lookaheadTable(plan, index));
   const strips = document.getElementById("strips");
   strips.style.setProperty("--at", index / (plan.lookahead_ms.length - 1));
   if (!quiet) writeAddress({ lookahead: index === plan.own ? null : String(ms) });
   clearTimeout(WHATIF.timer); // The plots' cursor follows when the hand rests; the words follow at once.
   WHATIF.timer = setTimeout(() => moveCursor(), 40);
+}
+
+/** The run's folder as a shell takes it; RUN where its name would need quotes. */
+function runName() {
+  const id = String(at(RUN.data, "run.id") || "");
+  return /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(id) ? id : "RUN";
+}
+
+/** Whether a stage was not measured as planned: no lookahead changes that. */
+function isInvalid(name) {
+  return at(entryOf(name), "validity") === "invalid";
+}
+
+function verdictText(name, verdict) {
+  return isInvalid(name) ? `${verdict} (invalid)` : verdict;
 }
 
 function moveCursor() {
@@ -167,7 +182,7 @@ function lookaheadTable(plan, index) {
     const broken = [...(stage.failing_gates[index] || []), ...((stage.inconclusive_gates || [])[index] || [])];
     return [
       named(name),
-      pill(stage.verdict[index]),
+      el("span", {}, pill(stage.verdict[index]), isInvalid(name) && pill("invalid")),
       shareText(stage.clean_share[index]),
       bounds,
       msText(stage.playback_p95_ms[index]),
@@ -199,12 +214,13 @@ function verdictStrips(plan) {
     "div",
     { class: "strips", id: "strips" },
     rows.map(([name, words]) => {
+      const mark = name in plan.stages && isInvalid(name) ? " (INVALID)" : "";
       const runs = [];
       words.forEach((word, index) => {
         const kind = verdictClass(word);
         const before = runs[runs.length - 1];
         if (before && before.kind === kind) before.to = index;
-        else runs.push({ kind, word: String(word).toUpperCase(), from: index, to: index });
+        else runs.push({ kind, word: String(word).toUpperCase() + mark, from: index, to: index });
       });
       const said = runs
         .map((run) => {

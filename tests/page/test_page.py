@@ -89,7 +89,7 @@ def test_the_slider_says_what_gate_says(
     places = [data_of(page)["what_if"]["run_word"].index(word) for word in ("FAIL", "PASS", "INCONCLUSIVE")]
     for place in places:
         tab.evaluate(f"tryLookahead({place})")
-        command = text(tab, "#lookahead-command").replace("RUN", str(run)).split()
+        command = text(tab, "#lookahead-command").replace("gate r1 ", f"gate {run} ").split()
         cotenant(*command[1:], "--json")
         summary = json.loads(capsys.readouterr().out)
         assert text(tab, "#lookahead-says").strip().endswith(verdict_line(summary)[1])

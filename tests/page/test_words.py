@@ -121,3 +121,30 @@ def test_a_plot_says_that_it_is_being_drawn_until_it_is_there(tab: Page, crowd: 
     assert tab.evaluate("document.querySelector('#staircase-plot .drawing')") is None
     tab.evaluate(DRAW_ALL)
     assert tab.evaluate("document.querySelectorAll('.drawing').length") == 0
+
+
+def test_a_stage_that_is_invalid_is_marked_at_every_lookahead(
+    tab: Page, blank_crowd: Crowd, tmp_path: Path
+) -> None:
+    data = data_of(blank_crowd[1])
+    next(one for one in data["summary"]["stages"] if one["name"] == "crowd")["validity"] = "invalid"
+    tab.open(page_with(data, tmp_path / "page.html", drawn=False))
+    tab.evaluate("tryLookahead(0)")
+    row = (
+        "[...document.querySelectorAll('#lookahead-table tbody tr')].find((r) => r.textContent.includes(%r))"
+    )
+    assert "INVALID" in str(tab.evaluate(f"({row % 'crowd'}).textContent"))
+    assert "INVALID" not in str(tab.evaluate(f"({row % 'alone'}).textContent"))
+    spoken = str(tab.evaluate("document.getElementById('lookahead').getAttribute('aria-valuetext')"))
+    assert spoken.count("(invalid)") == 1
+    strips = "[...document.querySelectorAll('#strips .cells')].map((one) => one.title)"
+    assert [" (INVALID)" in one for one in tab.evaluate(strips)] == [False, False, True]
+
+
+def test_the_command_names_the_run(tab: Page, blank_crowd: Crowd, tmp_path: Path) -> None:
+    data = data_of(blank_crowd[1])
+    for name, shown in (("2026-11-30T16-39-43Z-all", "2026-11-30T16-39-43Z-all"), ("a b; rm", "RUN")):
+        data["run"]["id"] = name
+        tab.open(page_with(data, tmp_path / "page.html", drawn=False))
+        tab.evaluate("tryLookahead(0)")
+        assert text(tab, "#lookahead-command") == f"cotenant gate {shown} --lookahead 0ms"

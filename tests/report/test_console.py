@@ -264,3 +264,23 @@ def test_every_report_says_the_word_of_the_exit_code(make: Any, decision: Any) -
     assert any(line.startswith(f"{word} ") for line in render(summary, recording.manifest, 120).splitlines())
     assert markdown.render(summary).startswith(f"## {word}: ")
     assert f'<property name="verdict" value="{word.lower()}" />' in junit.render(summary)
+
+
+def _invalid(stage: str) -> str:
+    """A run with stages that pass, fail and pass, in one of them our own stamps 20 ms off."""
+    builder = good_run()
+    start = {"alone": 10, "crowd": 80}[stage] * S
+    for row in builder.rows["host"]:
+        if start <= row["t"] < start + 60 * S and row["source"] == "listeners":
+            row["value"] = 20.0 * MS
+    return verdict_line(judge(builder.build(), JudgeOptions(decision="point")))[1]
+
+
+def test_of_an_invalid_stage_it_is_said_that_it_does_not_count() -> None:
+    said = _invalid("crowd")
+    assert said.startswith("crowd: voices: our own timing error is ")
+    assert "; what the table says of crowd does not count; the other stage alone is PASS; " in said
+
+
+def test_without_a_valid_baseline_nothing_counts() -> None:
+    assert "; nothing that the table says counts, for the baseline does not; " in _invalid("alone")
