@@ -13,7 +13,7 @@ _HIDDEN: Final = "***"
 _PART: Final = 8
 # Far more is looked at than is stored, so that what is cut has been hidden before. Of what was looked at the
 # end may be half a secret.
-_LOOKED_AT: Final = 8192
+_LOOKED_AT: Final = 4096
 _UNSURE: Final = 1024
 
 
