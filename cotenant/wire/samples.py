@@ -3,6 +3,7 @@
 from typing import Final
 
 from cotenant.errors import ServiceError
+from cotenant.wire.json_values import short
 from cotenant.wire.pcm import BYTES_PER_SAMPLE, PcmDecoder
 from cotenant.wire.wav import WavDecoder, begins_header, is_trailer
 
@@ -67,7 +68,9 @@ class SampleDecoder:
             if message[:4] in (b"RIFF", b"RF64"):
                 self._wav = WavDecoder()
             elif self._wav_only:
-                raise ServiceError("protocol", f"the answer is no audio: {message[:80]!r}", offset=0)
+                raise ServiceError(
+                    "protocol", f"the answer is no audio: {short(bytes(message[:1024]))}", offset=0
+                )
             else:
                 refuse_compressed_bytes(message, sure=self._raw_is_sure, wav_called=self._wav_called)
             self._known = True

@@ -12,6 +12,7 @@ from cotenant.resources import data_dir
 from cotenant.scenario.schema import PROTOCOLS
 from cotenant.wire.addresses import at_root, over_http, service_url
 from cotenant.wire.http1 import Head
+from cotenant.wire.json_values import count
 from cotenant.wire.protocols import Tested
 from cotenant.wire.speech import Audio, Finished
 from cotenant.wire.speech_probe import describe, read_answer, recognise
@@ -147,6 +148,15 @@ def test_a_page_is_no_wav() -> None:
     head = Head(status=200, headers={"content-type": "text/html"}, chunked=True)
     with pytest.raises(ServiceError, match="no audio: b'<!doctype"):
         read_answer(head, b"<!doctype html>", SERVERS["piper"])
+    # What is a key by its form is hidden before the rest is cut.
+    for before in range(50, 80):
+        with pytest.raises(ServiceError, match="no audio") as told:
+            read_answer(head, b"x" * before + b" sk-uniq0123456789abcdef", SERVERS["piper"])
+        assert "uniq" not in str(told.value)
+    for name in ("tokens", "index"):
+        with pytest.raises(ServiceError, match="not a count") as told:
+            count("y " * 34 + "sk-uniq0123456789abcdef", name)
+        assert "uniq" not in str(told.value)
     with pytest.raises(ServiceError, match="text/html"):
         read_answer(head, wav(100) + SAMPLES, SERVERS["openai"])
 
