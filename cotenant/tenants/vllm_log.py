@@ -18,17 +18,19 @@ _VERSION_RE: Final = re.compile(
 _ARGUMENTS_RE: Final = re.compile(r"non-default args: (\{.*\})")
 _ENGINE_RE: Final = re.compile(r"Initializing a V1 LLM engine \(v[^)]*\) with config: (.*)")
 _SETTING_RE: Final = re.compile(r"(?:^|, )([a-z_]+)=([^,()\[\]{}]+)(?=,|$)")
-_BATCHED_RE: Final = re.compile(r"max_num_batched_tokens=(\d+)")
-_LOADED_RE: Final = re.compile(r"Model loading took ([\d.]+) GiB(?: memory)? and ([\d.]+) seconds")
-_INITIALIZED_RE: Final = re.compile(r"Initializing model took ([\d.]+) seconds")
+_BATCHED_RE: Final = re.compile(r"max_num_batched_tokens=(\d{1,12})")
+# A number that is one: a log can hold anything.
+_N: Final = r"\d{1,9}(?:\.\d{1,9})?"
+_LOADED_RE: Final = re.compile(rf"Model loading took ({_N}) GiB(?: memory)? and ({_N}) seconds")
+_INITIALIZED_RE: Final = re.compile(rf"Initializing model took ({_N}) seconds")
 _ENGINE_TOOK_RE: Final = re.compile(
-    r"init engine \([^)]*\) took ([\d.]+) s(?:econds)?(?: \(compilation: ([\d.]+) s)?"
+    rf"init engine \([^)]*\) took ({_N}) s(?:econds)?(?: \(compilation: ({_N}) s)?"
 )
-_COMPILE_RE: Final = re.compile(r"torch\.compile took ([\d.]+) s in total")
-_GRAPHS_RE: Final = re.compile(r"Graph capturing finished in ([\d.]+) secs, took (-?[\d.]+) GiB")
-_TOKENS_RE: Final = re.compile(r"KV cache size: ([\d,]+) tokens")
+_COMPILE_RE: Final = re.compile(rf"torch\.compile took ({_N}) s in total")
+_GRAPHS_RE: Final = re.compile(rf"Graph capturing finished in ({_N}) secs, took (-?{_N}) GiB")
+_TOKENS_RE: Final = re.compile(r"KV cache size: (\d[\d,]{0,19}) tokens")
 _CACHE_GIB_RE: Final = re.compile(
-    r"(?:Available KV cache memory: |Explicitly set \(|Auto set \(|reserved )([\d.]+)(?:/[\d.]+\))? GiB"
+    rf"(?:Available KV cache memory: |Explicitly set \(|Auto set \(|reserved )({_N})(?:/{_N}\))? GiB"
 )
 _COLD_RE: Final = re.compile(r"Compiling a graph for compile range|saved AOT compiled function")
 _WARM_RE: Final = re.compile(r"Directly load (?:AOT compilation|the compiled graph|the \S+ graph)")

@@ -182,3 +182,16 @@ def test_the_death_of_an_engine_stands_before_the_noise_that_follows(tmp_path: P
     assert "nanobind" not in text
     assert "leaked" not in text
     assert "Finished server process" in text
+
+
+@pytest.mark.parametrize("number", [",", "1.2.3", "." * 9, "9" * 400, "1." + "9" * 400, "٣"])
+def test_numbers_that_are_none_are_no_fault_of_ours(number: str) -> None:
+    told = read_log(
+        f"Model loading took {number} GiB memory and {number} seconds\n"
+        f"init engine (profile) took {number} s (compilation: {number} s)\n"
+        f"GPU KV cache size: {number} tokens\nAvailable KV cache memory: {number} GiB\n"
+        f"torch.compile took {number} s in total\n"
+        f"Graph capturing finished in {number} secs, took {number} GiB\n"
+        f"max_num_batched_tokens={number}\n"
+    )
+    assert told.version is None
