@@ -31,7 +31,7 @@ _OPEN_HEADERS: Final = frozenset({
     "user-agent",
 })  # fmt: skip
 _HEADER_OPTIONS: Final = ("--header", "--headers", "--extra-header", "--extra-headers")
-_HEADER_RE: Final = re.compile(r"\A[A-Za-z0-9-]+:\s*(.+)\Z")
+_HEADER_RE: Final = re.compile(r"\A[A-Za-z0-9-]+:\s*(?:(?:Bearer|Basic)\s+)?(.+)\Z", re.IGNORECASE)
 _OPTION_RE: Final = re.compile(r"-{0,2}[A-Za-z0-9_.-]+")
 _IN_TEXT_RE: Final = re.compile(
     rf"(?:{NAME})[A-Za-z0-9_.-]*[\"']?\s*[=:\s]\s*[\"']?([^\s\"',;]{{{SHORTEST},}})", re.IGNORECASE

@@ -76,20 +76,18 @@ def fickle(number: int, served: Served) -> Script:
     """A voice that refuses every third request, and quotes all of it, and what it heard of its neighbours."""
     if number % 3 != 2:
         return harness.speech()
-    if number % 9 == 2:
+    if number % 6 == 2:
         place = f"https://login.test/cb?token={ONLY_SAID['token']}&x=Bearer%20{ONLY_SAID['bearer']}"
         said = f"go with passwd={ONLY_SAID['password']} or {ONLY_SAID['openai']}"
         return Script(status=302, framing="length", headers={"Location": place}, pieces=[(0, said.encode())])
-    if number % 9 == 5:
-        quoted = {"path": unquote(served.path), "raw": served.path, "body": served.body.decode()}
-        message = json.dumps({**quoted, "headers": served.headers})
-    else:
-        # Others' secrets, in turns, for no more than 500 characters of them are kept.
-        known = [secret for place, secret in SECRETS.items() if place.startswith(("option", "env", "face"))]
-        first = number // 9 % len(known)
-        message = "upstream " + " and ".join([*known[first:], *known[:first]])
-    told = json.dumps({"error": {"message": message}})
-    return Script(status=500, framing="length", pieces=[(0, told.encode())])
+    # Others' secrets, two at a time: no more than 500 characters of all of it are kept.
+    known = [secret for place, secret in SECRETS.items() if place.startswith(("option", "env", "face"))]
+    upstream = " and ".join(known[(number // 3 + n) % len(known)] for n in range(2))
+    quoted = {"path": unquote(served.path), "raw": served.path, "body": served.body.decode()}
+    message = f"upstream {upstream} " + json.dumps({**quoted, "headers": served.headers})
+    return Script(
+        status=500, framing="length", pieces=[(0, json.dumps({"error": {"message": message}}).encode())]
+    )
 
 
 def scenario(speech: str, face: str, port: int) -> dict[str, Any]:
