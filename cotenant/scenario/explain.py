@@ -7,8 +7,8 @@ from pydantic import BaseModel, ValidationError
 
 from cotenant.scenario import schema
 from cotenant.scenario.checks import Found, nearest
-from cotenant.scenario.hidden import by_form
 from cotenant.scenario.yaml_text import Path
+from cotenant.secret_forms import by_form
 
 _LOADS: Final[Mapping[str, type[BaseModel]]] = {
     "voices": schema.Voices,
