@@ -170,7 +170,8 @@ def test_kill_of_a_load_process_ends_the_run_with_a_sentence(tmp_path: Path, sta
             assert ended.code == 4
             assert ended.summary["stages"][0]["verdict"] == "pass"
         judged = await gate(tmp_path, ended.run_dir)
-        assert judged.code in (1, 3, 4)
+        # Where nothing was measured there is nothing to judge.
+        assert judged.code == ended.code
 
     run(main())
 

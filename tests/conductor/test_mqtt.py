@@ -171,7 +171,7 @@ def test_a_broker_that_never_answers_changes_no_verdict(
 
     async def run(port: int) -> Ended:
         async with speech_server() as server:
-            told = scenario(server.url, closing=False)
+            told = scenario(server.url)  # long enough to wait for it in vain
             return await ran(tmp_path, told, "--mqtt", f"mqtt://127.0.0.1:{port}/lab")
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
