@@ -4,7 +4,9 @@ Run as `python -m cotenant.observers.gpu_canary --run-dir DIR --device cuda:0`; 
 row's latency is from before the launch to when this process knows of the kernel's end. It waits asleep, for
 the driver's interrupt (`--wait block`): with N busy processes a kernel waits up to N time slices, far too
 long to spin. `--device cpu` runs the same on the host, for tests. Prints one line of JSON once it is ready,
-or why not (and ends with 5). Kernels are not queued: one that waits past the next tick leaves that one out.
+or why not (and ends with 5). Kernels are not queued: one that waits past the next tick leaves that one out,
+and after each wait it stays away for `--rest` times as long: a probe that comes back at once would take a
+turn in every round of time slices, and slow down what it watches.
 """
 
 import argparse
@@ -27,6 +29,7 @@ _COULD_NOT_RUN: Final = 5
 # Loading the kernel and the first launches take milliseconds.
 _WARM_UP: Final = 50
 _POLL_S: Final = 50e-6
+REST: Final = 3.0
 WAITS: Final = ("block", "poll", "spin")
 
 
@@ -68,15 +71,24 @@ def probe(device: str, wait: str = "block") -> Callable[[], None]:
 
 
 def observe(
-    writer: RunWriter, device: str, run: Callable[[], None], period_ns: int, stop: threading.Event
+    writer: RunWriter,
+    device: str,
+    run: Callable[[], None],
+    period_ns: int,
+    stop: threading.Event,
+    *,
+    rest: float = REST,
 ) -> None:
-    """Probe until `stop` is set; the caller closes the writer.
+    """Probe until `stop` is set; after each probe, rest for `rest` times its wait.
 
-    Raises what the probe raises (a lost GPU), after a row without a latency; OSError when the disk refuses.
+    The caller closes the writer. Raises what the probe raises (a lost GPU), after a row without a latency; OSError when the disk refuses.
     """
-    flush_ns = time.monotonic_ns() + NS_PER_S
+    rested_ns = time.monotonic_ns()
+    flush_ns = rested_ns + NS_PER_S
     for _ in ticks(period_ns, stop.wait):
         sent_ns = time.monotonic_ns()
+        if sent_ns < rested_ns:
+            continue
         try:
             run()
         except RuntimeError:
@@ -84,6 +96,7 @@ def observe(
             raise
         done_ns = time.monotonic_ns()
         writer.append("canary", t=sent_ns, latency=done_ns - sent_ns, device=device)
+        rested_ns = done_ns + round(rest * (done_ns - sent_ns))
         if done_ns >= flush_ns:
             writer.flush()
             flush_ns = done_ns + NS_PER_S
@@ -107,6 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--device", default="cuda:0", help="cuda:N, a UUID or cpu")
     parser.add_argument("--period-ms", type=_period_ns, default=5 * NS_PER_MS, dest="period_ns")
+    parser.add_argument("--rest", type=float, default=REST)
     parser.add_argument("--wait", choices=WAITS, default="block")
     options = parser.parse_args(arguments)
     stop = threading.Event()
@@ -132,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _say({"ready": True, "device": options.device, "wait": options.wait, "pid": os.getpid()})
     try:
         try:
-            observe(writer, options.device, run, options.period_ns, stop)
+            observe(writer, options.device, run, options.period_ns, stop, rest=options.rest)
         finally:
             writer.close()
     except OSError as error:

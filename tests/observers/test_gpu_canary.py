@@ -34,7 +34,9 @@ class Stop(threading.Event):
         return self.clock.now_ns >= self.end_ns
 
 
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took_ns: list[int | None]) -> list[tuple[int, int]]:
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took_ns: list[int | None], rest: float = 0
+) -> list[tuple[int, int]]:
     clock, takes = Clock(), iter(took_ns)
     monkeypatch.setattr(gpu_canary, "time", clock)
     monkeypatch.setattr(grid, "time", clock)
@@ -48,7 +50,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took_ns: list[int | Non
     manifest.write(tmp_path, {"schema": 1, "tool": "cotenant"})
     writer = RunWriter(tmp_path, "canary", audio_limit_bytes=None)
     try:
-        gpu_canary.observe(writer, "cuda:0", probe, PERIOD_NS, Stop(clock, PERIOD_NS * 9))
+        gpu_canary.observe(writer, "cuda:0", probe, PERIOD_NS, Stop(clock, PERIOD_NS * 9), rest=rest)
     finally:
         writer.close()
     rows = reader.read(tmp_path).tables["canary"].to_pylist()
@@ -63,6 +65,17 @@ def test_one_kernel_a_tick_and_none_made_up(tmp_path: Path, monkeypatch: pytest.
         (5_000_000, 100), (10_000_000, 12_000_000), (25_000_000, 200), (30_000_000, 200),
         (35_000_000, 200), (40_000_000, 200),
     ]  # fmt: skip
+
+
+def test_it_stays_away_for_a_multiple_of_each_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run(tmp_path, monkeypatch, [100, 4_000_000, 1_000_000, 8_000_000, 200], rest=3)
+    # After 4 ms nothing for 12 ms, to 26 ms; after 1 ms nothing to 34 ms; after 8 ms nothing to the end.
+    assert found == [
+        (5_000_000, 100),
+        (10_000_000, 4_000_000),
+        (30_000_000, 1_000_000),
+        (35_000_000, 8_000_000),
+    ]
 
 
 def test_a_lost_gpu_leaves_a_row_without_a_latency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
