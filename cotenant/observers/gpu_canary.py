@@ -81,7 +81,8 @@ def observe(
 ) -> None:
     """Probe until `stop` is set; after each probe, rest for `rest` times its wait.
 
-    The caller closes the writer. Raises what the probe raises (a lost GPU), after a row without a latency; OSError when the disk refuses.
+    The caller closes the writer. Raises what the probe raises (a lost GPU), after a row without a latency;
+    OSError when the disk refuses.
     """
     rested_ns = time.monotonic_ns()
     flush_ns = rested_ns + NS_PER_S
