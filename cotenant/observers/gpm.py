@@ -51,6 +51,8 @@ class Gpm:
                     self._buffers.append(buffer)
         self._base: Status = "unsupported"
         self._worked: set[str] = set()
+        # Whether the last window had no SM at work at all: an idle GPU, or one that does not count them.
+        self.reads_zero = False
         self.available = len(self._buffers) == 2
         self._edge_ns = now_ns()
         if self.available:
@@ -95,6 +97,7 @@ class Gpm:
             if reading.status == "ok":
                 self._worked.add(name)
             told[name] = reading
+        self.reads_zero = told["sm_percent"] == (0.0, "ok")
         return Window(start_ns=start_ns, end_ns=self._edge_ns, readings=told)
 
     def _sample(self, buffer: Any) -> tuple[Status, int]:

@@ -3,9 +3,9 @@
 Run as `python -m cotenant.observers.gpu --run-dir DIR --gpu UUID|index|cuda:N --pids name=pid,...`; several
 GPUs are several such processes. It prints one line of JSON: `{"ready": true, "gpu": ..., "notes": [...]}`, or
 `{"ready": false, "kind": ..., "message": ..., "advice": ...}` and ends with 5. Names and units of the
-metrics: `cotenant.observers.gpm` and `cotenant.observers.gpu_readings`. How long the slowest NVML call of
-each kind took in a second goes to the table `host` (source `gpu-observer`, metrics `<call>_ns`), as does
-`tick_lag_ns`.
+metrics: `cotenant.observers.gpm`, `cotenant.observers.gpu_readings` and `cotenant.observers.tegra`. How long
+the slowest NVML call of each kind took in a second goes to the table `host` (source `gpu-observer`, metrics
+`<call>_ns`), as does `tick_lag_ns`.
 """
 
 import argparse
@@ -78,8 +78,14 @@ class Sampler:
 
     def _slow(self) -> None:
         kin = self._kin
+        gpm = self._gpm
         readings = SlowReadings(
-            self._nvml, self._device, lambda: self._gpm.delivers, kin.tenants, own_of=kin.own
+            self._nvml,
+            self._device,
+            lambda: gpm.delivers,
+            kin.tenants,
+            own_of=kin.own,
+            gpm_reads_zero=lambda: gpm.reads_zero,
         )
         for _ in ticks(_SLOW_PERIOD_NS, self._stop.wait):
             self.rows.put(readings.take())

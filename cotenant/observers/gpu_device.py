@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import NvmlTrouble
+from cotenant.observers.tegra import find_load
 
 # include/linux/proc_ns.h: the inode of the first PID namespace; in any other one, host PIDs mean nothing.
 _FIRST_PID_NAMESPACE: Final = "pid:[4026531836]"
@@ -19,10 +20,11 @@ _BYTES_PER_KIB: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What of the host bears on NVML; `read_machine` reads it."""
+    """What of the host bears on NVML; `read_machine` reads it. `tegra_load`: a Jetson's file of that."""
 
     wsl2: bool
     nested_pids: bool
+    tegra_load: Path | None = None
 
 
 class Note(NamedTuple):
@@ -38,7 +40,7 @@ class GpuDevice:
     """A GPU or a MIG slice of one.
 
     `handle` is for memory and processes (the slice's own), `board` for what the whole card has (clocks,
-    power); `gpu_instance` is set for a slice.
+    power); `gpu_instance` is set for a slice. `tegra_load`: where the load of a Jetson's own GPU is read.
     """
 
     handle: Any
@@ -52,18 +54,23 @@ class GpuDevice:
     memory_total_bytes: int | None
     unified_memory: bool
     gpm: bool
+    tegra_load: Path | None
     machine: Machine
     notes: tuple[Note, ...]
 
 
-def read_machine() -> Machine:
+def read_machine(sysfs: Path = Path("/sys")) -> Machine:
     """Of this host and this process's PID namespace."""
     release = _read_text(Path("/proc/sys/kernel/osrelease")).lower()
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         namespace = ""
-    return Machine(wsl2="microsoft" in release, nested_pids=namespace != _FIRST_PID_NAMESPACE)
+    return Machine(
+        wsl2="microsoft" in release,
+        nested_pids=namespace != _FIRST_PID_NAMESPACE,
+        tegra_load=find_load(sysfs),
+    )
 
 
 def unified_memory_used_bytes(meminfo: str) -> int | None:
@@ -195,18 +202,25 @@ def _describe(nvml: Nvml, handle: Any, machine: Machine, notes: list[Note]) -> G
     if not gpm:
         text = "no GPM on this GPU or driver: SM, tensor and DRAM use cannot be had"
         notes.append(Note("no-gpm", text, ""))
+    name = nvml.text("nvmlDeviceGetName", board) or "NVIDIA GPU (name unreadable)"
+    # A Jetson may hold a graphics card beside its own GPU: the file is of the latter.
+    tegra_load = machine.tegra_load if not gpm and (unified or "nvgpu" in name) else None
+    if tegra_load is not None:
+        text = "NVML tells next to nothing of a Jetson's GPU: its load is the kernel's, and no SM use"
+        notes.append(Note("jetson", text, ""))
     return GpuDevice(
         handle=handle,
         board=board,
         uuid=uuid,
         index=nvml.call("nvmlDeviceGetIndex", board).value,
-        name=nvml.text("nvmlDeviceGetName", board) or "NVIDIA GPU (name unreadable)",
+        name=name,
         driver=nvml.text("nvmlSystemGetDriverVersion") or "unknown",
         gpu_instance=gpu_instance,
         mig_slices=slices,
         memory_total_bytes=total_bytes,
         unified_memory=unified,
         gpm=gpm,
+        tegra_load=tegra_load,
         machine=machine,
         notes=tuple(notes),
     )

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from cotenant.observers.gpu_device import GpuDevice, unified_memory_used_bytes
 from cotenant.observers.gpu_processes import ProcessReadings
 from cotenant.observers.nvml import NONE, Field, Nvml, Reading, Status
+from cotenant.observers.tegra import METRIC as TEGRA_LOAD
+from cotenant.observers.tegra import read_load
 
 _POWER_FIELD: Final = 186  # NVML_FI_DEV_POWER_INSTANT, mW
 # NVML_FI_DEV_CLOCKS_EVENT_REASON_*: ns in which the clock was held down, since the driver started.
@@ -110,7 +112,8 @@ class QuickReadings:
 
 
 class SlowReadings:
-    """Energy, memory by process; where GPM is missing, NVML's utilization and PCIe: up to 21 ms a call."""
+    """Energy, memory by process, a Jetson's load; where GPM is missing, NVML's utilization and PCIe: up to
+    21 ms a call. Where GPM reads 0, the utilization too."""
 
     def __init__(
         self,
@@ -121,9 +124,10 @@ class SlowReadings:
         now_ns: Callable[[], int] = time.monotonic_ns,
         *,
         own_of: Callable[[Collection[int]], Collection[int]] | None = None,
+        gpm_reads_zero: Callable[[], bool] = lambda: False,
     ) -> None:
         self._nvml, self._device, self._now_ns = nvml, device, now_ns
-        self._gpm_delivers = gpm_delivers
+        self._gpm_delivers, self._gpm_reads_zero = gpm_delivers, gpm_reads_zero
         self._processes = ProcessReadings(nvml, device, tenant_of, own_of)
         self._last_ns = now_ns()
         self._energy_ns, self._energy = self._read_energy()
@@ -136,6 +140,11 @@ class SlowReadings:
         if not self._gpm_delivers():
             readings["nvml_utilization_percent"] = self._utilization()
             rows += [self._pcie("nvml_pcie_tx_kb_per_s", 0), self._pcie("nvml_pcie_rx_kb_per_s", 1)]
+        elif self._gpm_reads_zero():
+            # Whether that can be is told by what else looks at the GPU.
+            readings["nvml_utilization_percent"] = self._utilization()
+        if self._device.tegra_load is not None:
+            readings[TEGRA_LOAD] = read_load(self._device.tegra_load)
         rows += [Row(start_ns, self._last_ns, name, *reading) for name, reading in readings.items()]
         return rows
 

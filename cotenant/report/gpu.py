@@ -33,6 +33,7 @@ _COLUMNS: Final[Sequence[_Column]] = (
     _Column(heading="tensor", path="gpu.tensor_percent.mean", text=_whole("%"), rank=7),
     _Column(heading="DRAM", path="gpu.dram_percent.mean", text=_whole("%"), rank=4),
     _Column(heading="busy (NVML)", path="gpu.nvml_utilization_percent.mean", text=_whole("%"), rank=8),
+    _Column(heading="load (sysfs)", path="gpu.tegra_gpu_load_percent.mean", text=_whole("%"), rank=1),
     _Column(heading="SM clock", path="gpu.sm_clock_mhz.mean", text=_whole("MHz"), rank=3),
     _Column(heading="power", path="gpu.power_w.mean", text=_whole("W"), rank=5),
     _Column(heading="canary p99", path="canary_ms.p99", text=_latency, rank=2),
