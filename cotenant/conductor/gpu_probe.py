@@ -19,6 +19,7 @@ from cotenant.records import SCHEMA_VERSION
 from cotenant.report.doctor.facts import GpuFacts, Trouble
 from cotenant.run_dir import manifest
 from cotenant.run_dir.reader import read
+from cotenant.verdict.implausible import mark_implausible
 
 OBSERVER = (sys.executable, "-m", "cotenant.observers.gpu")
 # Long enough for two of its slow readings, one a second.
@@ -102,7 +103,7 @@ def _statuses(run_dir: Path) -> dict[str, str]:
     """Metric -> `ok` where any of its rows has a value, else the status of the last one."""
     statuses: dict[str, str] = {}
     manifest.write(run_dir, {"schema": SCHEMA_VERSION, "tool": manifest.TOOL})
-    table = read(run_dir).tables["gpu"]
+    table = mark_implausible(read(run_dir)).tables["gpu"]
     for name, status in zip(table["metric"].to_pylist(), table["status"].to_pylist(), strict=True):
         if statuses.get(name) != "ok":
             statuses[name] = status

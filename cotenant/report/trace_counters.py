@@ -10,6 +10,7 @@ from cotenant.report.trace_events import TraceEvents
 from cotenant.units import NS_PER_MS
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Floats, Ints, Texts
+from cotenant.verdict.implausible import mark_implausible
 
 # A canary ticks some 200 times a second: with more points than this, the slowest of each tenth of a second.
 CANARY_POINTS: Final = 50_000
@@ -29,7 +30,7 @@ class Tenants(Protocol):
 
 def add_counters(events: TraceEvents, recording: Recording, run_pid: int, tenants: Tenants) -> None:
     """All counters. Where a GPU metric has no value, a slice says for how long and why."""
-    _add_gpu(events, columns.table(recording, "gpu"))
+    _add_gpu(events, columns.table(mark_implausible(recording), "gpu"))
     _add_canary(events, columns.table(recording, "canary"))
     engine = columns.table(recording, "engine")
     times, names = columns.ints(engine, "t"), columns.texts(engine, "tenant")

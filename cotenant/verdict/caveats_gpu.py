@@ -8,7 +8,14 @@ from cotenant.records import Recording
 from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.caveats_throttle import SPOILING, mean_of, percent, throttle_share, throttled
 from cotenant.verdict.plan import Plan, Window
-from cotenant.verdict.watched import Presence, canary_coverage, ever_known, known_until_s, presence
+from cotenant.verdict.watched import (
+    Presence,
+    canary_coverage,
+    ever_known,
+    known_until_s,
+    presence,
+    refuted_shares,
+)
 
 # A p95 can be made by a twentieth of the time: beyond it the figures are those of another GPU.
 SPOILED_SHARE: Final = 0.05
@@ -24,6 +31,12 @@ _WATCHED: Final[Mapping[str, str]] = {
     "dram_percent": "DRAM use",
     "sm_clock_mhz": "the SM clock",
     "memory_used_bytes": "memory",
+}
+_DOUBTED: Final[Mapping[str, str]] = {
+    "sm_percent": "SM use",
+    "sm_occupancy_percent": "SM occupancy",
+    "dram_percent": "DRAM use",
+    "nvml_utilization_percent": "NVML's utilization",
 }
 _LOG: Final = "see logs/own/observer-gpu.log in the run"
 
@@ -166,7 +179,17 @@ def _foreign(own: Presence, plan: Plan) -> Caveat:
 def _coverage(recording: Recording, stage: Watched) -> Iterator[Caveat]:
     if not stage.windows:
         return
-    known = ever_known(recording)
+    refuted = refuted_shares(recording, tuple(_DOUBTED), stage.windows)
+    if refuted:
+        told = ", ".join(f"{_DOUBTED[name]} for {percent(share)}" for name, share in refuted.items())
+        yield caveat(
+            "implausible-zeros",
+            f"the driver reported exactly 0 while the GPU was at work: {told} of the time; these zeros count "
+            "as missing",
+            "go by the canary and what was heard, not by these readings; another driver may count them",
+            **{f"{name}_share": share for name, share in refuted.items()},
+        )
+    known = ever_known(recording) - refuted.keys()
     shares = {
         name: float(stage.gpu.get(name, {}).get("coverage") or 0.0) for name in _WATCHED if name in known
     }

@@ -11,6 +11,7 @@ from cotenant.verdict.blocks import block_length_ns, block_of
 from cotenant.verdict.columns import NULL, Ints, Streams, read_streams
 from cotenant.verdict.compare import pairs
 from cotenant.verdict.faces import Faces, read_faces
+from cotenant.verdict.implausible import mark_implausible
 from cotenant.verdict.llm import Tokens, read_tokens
 from cotenant.verdict.plan import Plan, StagePlan, measured_rows
 from cotenant.verdict.texts import text_numbers
@@ -22,9 +23,11 @@ from cotenant.verdict.voices import Voices, heard_within, play_voices
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """A run, played. `measured` are rows of `streams` by stage (solo windows and the closing baseline too):
-    what fell due there and, in `under_way`, what took the whole window. `voice_rows` are the rows of `voices`
-    among them. `invalid_solos`: load -> why its solo window is INVALID: nothing is compared with it."""
+    """A run, played; `recording` without zeros of the GPU that cannot be.
+
+    `measured` are rows of `streams` by stage (solo windows and the closing baseline too): what fell due there
+    and, in `under_way`, what took the whole window. `voice_rows` are the rows of `voices` among them.
+    `invalid_solos`: load -> why its solo window is INVALID: nothing is compared with it."""
 
     plan: Plan
     recording: Recording
@@ -54,6 +57,7 @@ class Paired:
 
 def read_facts(recording: Recording, plan: Plan, options: PlayerOptions, tail: float) -> Facts:
     """Plays the measured voices and groups everything by stream."""
+    recording = mark_implausible(recording)
     streams = read_streams(recording)
     every = [*plan.stages, *plan.solos, *([plan.again] if plan.again else [])]
     measured = {stage.name: measured_rows(plan, streams, stage.name) for stage in every}

@@ -134,6 +134,7 @@ def _why_no_value(
         "unsupported": "this GPU or driver does not report it",
         "no_permission": "the driver reports it to administrators only",
         "stale": "the driver repeated an old sample",
+        "implausible": "the driver reported 0 while the GPU was at work",
     }.get(word, "no value")
 
 

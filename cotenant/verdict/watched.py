@@ -10,8 +10,9 @@ from cotenant.records import Recording
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Floats, Ints
+from cotenant.verdict.implausible import STATUS as IMPLAUSIBLE
 from cotenant.verdict.observed import ON_HOST, overlap_ns, seconds_of_run
-from cotenant.verdict.plan import Window, within
+from cotenant.verdict.plan import Window, length_ns, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,19 @@ def known_until_s(recording: Recording, metrics: Sequence[str], windows: tuple[W
         and len(ends := ends[ends <= max(window.end_ns for window in windows)])
     ]
     return seconds_of_run(recording, max(latest)) if latest else None
+
+
+def refuted_shares(
+    recording: Recording, metrics: Sequence[str], windows: tuple[Window, ...]
+) -> dict[str, float]:
+    """Metric -> the share of the windows in which it read 0 while the GPU was at work, where it did."""
+    rows = columns.table(recording, "gpu")
+    gpus = len(set(columns.texts(rows, "gpu")))
+    rows = rows.filter(pa.array(columns.texts(rows, "status") == IMPLAUSIBLE))
+    overlap = overlap_ns(columns.ints(rows, "t0"), columns.ints(rows, "t1"), windows)
+    metric, wanted = columns.texts(rows, "metric"), gpus * length_ns(windows)
+    shares = {name: float(overlap[metric == name].sum()) / wanted if wanted else 0.0 for name in metrics}
+    return {name: min(1.0, share) for name, share in shares.items() if share}
 
 
 def canary_coverage(recording: Recording, windows: tuple[Window, ...]) -> float | None:

@@ -70,6 +70,19 @@ def test_a_window_that_would_be_too_short_goes_on() -> None:
         assert window.end_ns - window.start_ns > MIN_WINDOW_NS + 90_000_000
 
 
+def test_whether_the_last_window_had_nothing_at_work() -> None:
+    now, gpu = Clock(), FakeGpu()
+    with device(gpu) as (nvml, found):
+        gpm = Gpm(nvml, found, now)
+        seen = [gpm.reads_zero]
+        for value, code in ((0.0, 0), (1e-7, 0), (0.0, 3)):
+            gpu.gpm_values[2], gpu.codes["gpm:2"] = value, code
+            now.now_ns += 200_000_000
+            gpm.close_window()
+            seen.append(gpm.reads_zero)
+    assert seen == [False, True, False, False]
+
+
 def test_the_two_buffers_take_turns() -> None:
     pairs = []
 

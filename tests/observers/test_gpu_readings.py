@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from cotenant.observers import gpu_readings
-from cotenant.observers.gpu_readings import QuickReadings
+from cotenant.observers.gpu_readings import QuickReadings, SlowReadings
 from cotenant.run_dir import manifest, reader
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.load import load
 from cotenant.testing.fake_gpu import FakeGpu
+from cotenant.testing.fake_nvml_library import FakeLibrary
 from cotenant.verdict.observed import gpu_part
 from cotenant.verdict.plan import Plan, Window
 from tests.observers.nvml_rig import WSL2, by_metric, clock, device, slow
@@ -156,6 +157,19 @@ def test_nvml_utilization_only_where_gpm_is_missing() -> None:
     assert found["nvml_utilization_percent"] == (39.0, "ok")
     assert found["nvml_pcie_tx_kb_per_s"] == (1000.0, "ok")
     assert found["nvml_pcie_rx_kb_per_s"] == (1001.0, "ok")
+
+
+def test_a_gpm_that_reads_zero_is_looked_at_beside_nvmls_own_utilization() -> None:
+    library = FakeLibrary(FakeGpu())
+    with device(library.gpus[0], library=lambda *_, **__: library) as (nvml, found):
+        zero = [False]
+        readings = SlowReadings(nvml, found, lambda: True, dict, gpm_reads_zero=lambda: zero[0])
+        assert "nvml_utilization_percent" not in by_metric(readings.take())
+        zero[0] = True
+        told = by_metric(readings.take())
+    assert told["nvml_utilization_percent"] == (39.0, "ok")
+    assert "nvml_pcie_tx_kb_per_s" not in told
+    assert "nvmlDeviceGetPcieThroughput" not in library.calls
 
 
 def test_utilization_that_cannot_be_had_is_not_zero() -> None:

@@ -58,7 +58,7 @@ def read_base(recording: Recording, options: JudgeOptions) -> Base:
     }
     t0_ns = _begin_ns(facts)
     return Base(
-        recording=recording,
+        recording=facts.recording,
         facts=facts,
         stages=stages,
         own=own,
