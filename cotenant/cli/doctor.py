@@ -43,6 +43,10 @@ def command(
         str | None,
         typer.Option("--limit", metavar="TIME", help="The longest that a service may take, as 2m. [30s]"),
     ] = None,
+    no_try: Annotated[
+        bool,
+        typer.Option("--no-try", help="Sends the scenario's services no request: one can cost money."),
+    ] = False,
     write: Annotated[
         Path | None,
         typer.Option("--write", metavar="FILE", help="Writes a scenario with the services that were tried."),
@@ -52,37 +56,73 @@ def command(
 ) -> int:
     """Says what this machine has for a scenario, what it lacks and how to get it; starts nothing of it.
 
-    With --tts, --llm or --face it sends each one request instead and says what came.
+    Services that the scenario attaches are sent one request each, all at once, with its own settings.
+    With --tts, --llm or --face those at these addresses are tried instead, one by one.
     """
     from cotenant.conductor.try_services import Given
     from cotenant.verdict.options import read_duration_ns
 
     kinds = (("speech", tts, tts_key_env), ("face", face, face_key_env), ("completions", llm, llm_key_env))
     given = [Given(kind=kind, url=url, key_env=env) for kind, url, env in kinds if url is not None]
+    limit_ns = read_duration_ns("--limit", limit)
+    if limit_ns == 0:
+        raise UserError("--limit 0s: a service needs time to answer; give it some, as in 30s")
     if not given:
-        if write is not None or force or limit is not None or tts_key_env or llm_key_env or face_key_env:
+        if write is not None or force or tts_key_env or llm_key_env or face_key_env:
             raise UserError(
-                "--write, --force, --limit and --...-key-env are for services; add --tts, --llm or --face URL"
+                "--write, --force and --...-key-env are for services; add --tts, --llm or --face URL"
             )
-        return machine(scenario, override or [], out, as_json=as_json)
+        if limit_ns is not None:
+            _check_limit(scenario, override or [], no_try=no_try)
+        return machine(scenario, override or [], out, as_json=as_json, limit_ns=limit_ns, no_try=no_try)
+    if no_try:
+        raise UserError(
+            "--no-try is for the services of a scenario; leave it out, or --tts, --llm and --face"
+        )
     if any(url is None and env is not None for _, url, env in kinds):
         raise UserError(
             "a --...-key-env goes with the address of its service; add --tts, --llm or --face URL"
         )
-    limit_ns = read_duration_ns("--limit", limit)
-    if limit_ns == 0:
-        raise UserError("--limit 0s: a service needs time to answer; give it some, as in 30s")
     return try_them(scenario, given, override or [], write, force=force, as_json=as_json, limit_ns=limit_ns)
 
 
-def machine(scenario: str, overrides: list[str], out: Path, *, as_json: bool) -> int:
-    """Looks, prints, and ends with 5 where something that the scenario needs is missing. Raises UserError."""
+def _check_limit(scenario: str, overrides: list[str], *, no_try: bool) -> None:
+    """Raises UserError where no service is tried."""
+    from cotenant.conductor.plan import used_tenants
+    from cotenant.scenario.load import load
+
+    if no_try:
+        raise UserError("--limit is for services that are tried; leave it out, or --no-try")
+    found = load(scenario, tuple(overrides))
+    if all(found.tenants[name].engine != "attach" for name in used_tenants(found)):
+        raise UserError(
+            f"--limit is for services, and {found.name} attaches none; add --tts, --llm or --face URL"
+        )
+
+
+def machine(
+    scenario: str,
+    overrides: list[str],
+    out: Path,
+    *,
+    as_json: bool,
+    limit_ns: int | None = None,
+    no_try: bool = False,
+) -> int:
+    """Looks, tries what is attached (`limit_ns` for each; None: as is usual), prints, and ends with 5 where
+    something that the scenario needs is missing. Raises UserError."""
     from cotenant.cli import output
     from cotenant.conductor.doctor import look
+    from cotenant.conductor.trial import LIMIT_NS, Stopped
     from cotenant.report.doctor.findings import can_run, findings, to_json
     from cotenant.report.doctor.text import render
 
-    facts = look(scenario, overrides, out)
+    longest_ns = None if no_try else limit_ns or LIMIT_NS
+    try:
+        facts = look(scenario, overrides, out, limit_ns=longest_ns, tell=output.tell)
+    except Stopped as stopped:
+        output.tell("cotenant: interrupted")
+        return stopped.code
     found = findings(facts)
     runs = can_run(found)
     if as_json:

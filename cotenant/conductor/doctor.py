@@ -2,27 +2,42 @@
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cotenant import __version__
 from cotenant.conductor import gpu_probe, host_probe, service_probe, sharing
 from cotenant.conductor.plan import used_tenants
 from cotenant.conductor.preflight import Device, find_device, find_machine
+from cotenant.conductor.trial import Tell
+from cotenant.conductor.try_attached import try_attached
 from cotenant.errors import CotenantError, UserError
 from cotenant.observers.gpu_device import find_device as find_gpu
 from cotenant.observers.gpu_device import read_machine
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
-from cotenant.report.doctor.facts import MachineFacts, Trouble
+from cotenant.report.doctor.facts import MachineFacts, ServiceFacts, Trouble
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
 from cotenant.scenario.memory import fit
+from cotenant.scenario.parse import secrets_of
 from cotenant.scenario.schema import Scenario
 from cotenant.verdict.written_gates import check_gates
 
 
-def look(name_or_path: str, overrides: Sequence[str], out: Path) -> MachineFacts:
-    """Looks at the machine for a scenario; nothing of it is started. Raises UserError for a bad scenario."""
+def look(
+    name_or_path: str,
+    overrides: Sequence[str],
+    out: Path,
+    *,
+    limit_ns: int | None = None,
+    tell: Tell = lambda _text: None,
+) -> MachineFacts:
+    """Looks at the machine for a scenario; nothing of it is started.
+
+    `limit_ns`: how long each service that runs already may take to answer one request; None: none is sent.
+    `tell`: who is told what is waited for. Raises UserError for a bad scenario, Stopped by a signal.
+    """
     scenario = load(name_or_path, tuple(overrides))
     device, device_trouble = _device(scenario)
     gpu_missing = None if device.kind == "gpu" else _why_no_gpu(device)
@@ -39,7 +54,9 @@ def look(name_or_path: str, overrides: Sequence[str], out: Path) -> MachineFacts
             total_bytes=device.gpu_total_bytes,
             free_bytes=device.gpu_free_bytes,
         )
-    return MachineFacts(
+    services = service_probe.look(used, secrets_of(resolved, os.environ))
+    to_try = [one.name for one in services if one.to_try]
+    facts = MachineFacts(
         scenario=resolved.name,
         device_kind=device.kind,
         device_trouble=device_trouble or misfit,
@@ -49,7 +66,7 @@ def look(name_or_path: str, overrides: Sequence[str], out: Path) -> MachineFacts
         host=host_probe.look(out, resolved if device.kind == "cpu" else None),
         sound=host_probe.sound(),
         programs=service_probe.programs(resolved, used, device.kind),
-        services=service_probe.look(used),
+        services=(*services, *_unused(resolved, used)),
         sharing=resolved.sharing,
         sharing_trouble=sharing_trouble,
         sharing_notes=sharing_notes,
@@ -58,6 +75,19 @@ def look(name_or_path: str, overrides: Sequence[str], out: Path) -> MachineFacts
             "python": platform.python_version(),
             "kernel": f"{platform.system()} {platform.release()}",
         },
+    )
+    if limit_ns is None or not to_try:
+        return facts
+    # When nothing else of this is at work.
+    return replace(facts, tried=try_attached(resolved, scenario, to_try, limit_ns=limit_ns, tell=tell))
+
+
+def _unused(scenario: Scenario, used: Container[str]) -> tuple[ServiceFacts, ...]:
+    what = "attached, but no stage uses it: a run leaves it alone, and so does this"
+    return tuple(
+        ServiceFacts(name=name, what=what)
+        for name, tenant in scenario.tenants.items()
+        if tenant.engine == "attach" and name not in used
     )
 
 

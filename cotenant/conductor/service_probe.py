@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from cotenant.errors import CotenantError, CouldNotRun
 from cotenant.report.doctor.facts import Program, ServiceFacts, Trouble
+from cotenant.scenario.hidden import Secrets
 from cotenant.scenario.memory import ModelSizes, kv_bytes_per_token, value_bytes
 from cotenant.scenario.parse import hide_query
 from cotenant.scenario.schema import Scenario, Tenant
@@ -26,16 +27,16 @@ _WEIGHTS: Final = ("*.safetensors", "*.gguf")
 _VLLM_GET: Final = "python3 -m venv vllm-env && vllm-env/bin/pip install vllm, then put vllm-env/bin on PATH"
 
 
-def look(used: Mapping[str, Tenant]) -> tuple[ServiceFacts, ...]:
-    """The tenants that the scenario uses, in turn."""
+def look(used: Mapping[str, Tenant], secrets: Secrets) -> tuple[ServiceFacts, ...]:
+    """The tenants that the scenario uses, in turn; `secrets` stand in nothing that is told of them."""
 
     async def all_of_them() -> tuple[ServiceFacts, ...]:
-        return tuple(await asyncio.gather(*(_look_at(name, one) for name, one in used.items())))
+        return tuple(await asyncio.gather(*(_look_at(name, one, secrets) for name, one in used.items())))
 
     return asyncio.run(all_of_them())
 
 
-async def _look_at(name: str, tenant: Tenant) -> ServiceFacts:
+async def _look_at(name: str, tenant: Tenant, secrets: Secrets) -> ServiceFacts:
     what = _what(tenant)
     key_trouble = None
     if tenant.api_key_env and not os.environ.get(tenant.api_key_env, "").strip():
@@ -57,10 +58,13 @@ async def _look_at(name: str, tenant: Tenant) -> ServiceFacts:
             what += await _startable(name, tenant)
         else:
             what += "; takes a free port"
+        if tenant.engine != "attach":
+            what += "; not started here, so not tried"
     except CotenantError as error:
-        text = str(error).removeprefix(f"{name}: ")
+        text = secrets.text(str(error).removeprefix(f"{name}: "))
         return ServiceFacts(name=name, what=what, trouble=Trouble(text=text), key_trouble=key_trouble)
-    return ServiceFacts(name=name, what=what, key_trouble=key_trouble)
+    to_try = tenant.engine == "attach" and key_trouble is None
+    return ServiceFacts(name=name, what=what, key_trouble=key_trouble, to_try=to_try)
 
 
 def _what(tenant: Tenant) -> str:

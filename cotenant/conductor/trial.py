@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cotenant.errors import CotenantError
-from cotenant.report.doctor.tried import Failed, Tried
+from cotenant.report.doctor.facts import Failed, Tried
 from cotenant.scenario.parse import hide_query
 from cotenant.scenario.schema import Scenario
 from cotenant.units import NS_PER_S, duration_text

@@ -11,7 +11,8 @@ from cotenant.conductor import try_service
 from cotenant.conductor.preflight import find_device, find_machine
 from cotenant.conductor.trial import LIMIT_NS, Tell, run_until_signal, within_limit
 from cotenant.errors import CouldNotRun, UserError
-from cotenant.report.doctor.tried import Tried, summary_line
+from cotenant.report.doctor.facts import Tried
+from cotenant.report.doctor.tried import summary_line
 from cotenant.scenario import services
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load, read_file

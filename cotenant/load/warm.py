@@ -2,14 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cotenant.load.asker import WARM_TOKENS, Asked, ask, prepare
 from cotenant.load.desk import Desk
 from cotenant.load.prompts import dialect_of, may_chat, measure_words
-from cotenant.load.settings import CompletionsLoad, FacesLoad, VoicesLoad
+from cotenant.load.settings import CompletionsLoad, FacesLoad, Load, VoicesLoad
 from cotenant.load.solo_face import one_clip, recordings
 from cotenant.load.stage import Stage
 from cotenant.load.voice import Turn, speak
@@ -57,7 +57,26 @@ async def warm(desk: Desk, stage: Stage, name: str) -> Warmth:
         work = [_completion(desk, stage, load, number, time.monotonic_ns()) for number in others]
     before = len(stage.endings) - first
     await asyncio.gather(*(stage.spawn(one) for one in work))
-    endings = stage.endings[before:]
+    return _warmth(desk, load, stage.endings[before:])
+
+
+async def warm_one(desk: Desk, stage: Stage, name: str, *, tokens: int = WARM_TOKENS) -> Warmth:
+    """The first of those requests alone, of `tokens` where it asks an LLM.
+
+    What refuses the form of a request is asked in the next one, as in a warm-up; nothing else is sent again.
+    """
+    load = desk.settings.loads[name]
+    now_ns = time.monotonic_ns()
+    if isinstance(load, VoicesLoad):
+        await stage.spawn(_voice(desk, stage, load, 0, now_ns))
+    elif isinstance(load, FacesLoad):
+        await stage.spawn(_face(desk, stage, load, 0, now_ns))
+    else:
+        await _find_dialect(desk, stage, load, tokens)
+    return _warmth(desk, load, stage.endings[-1:])
+
+
+def _warmth(desk: Desk, load: Load, endings: Sequence[tuple[str | None, str | None, str | None]]) -> Warmth:
     failures = [(kind, error) for end, kind, error in endings if end != "eos"]
     request = None
     if isinstance(load, CompletionsLoad):
@@ -94,7 +113,7 @@ def _of_a_chat(kind: str | None, error: str | None) -> str | None:
     )
 
 
-async def _find_dialect(desk: Desk, stage: Stage, load: CompletionsLoad) -> int:
+async def _find_dialect(desk: Desk, stage: Stage, load: CompletionsLoad, tokens: int = WARM_TOKENS) -> int:
     """Asks until the server takes the form of the request, or says no to all; 1 once it took one, else 0.
 
     Without a refusal nothing is found out: whatever failed then fails for all of them.
@@ -102,7 +121,7 @@ async def _find_dialect(desk: Desk, stage: Stage, load: CompletionsLoad) -> int:
     tenant = desk.settings.tenants[load.tenant]
     while True:
         dialect = dialect_of(desk, tenant)
-        body = prepare(desk, load, min(load.output, WARM_TOKENS))
+        body = prepare(desk, load, min(load.output, tokens))
         asked = await _asked(desk, stage, load, body)
         outcome = asked.outcome
         if outcome.end == "eos":

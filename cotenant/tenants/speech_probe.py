@@ -48,10 +48,18 @@ class Found:
     note: str | None = None
 
 
+class NotAsAsked(CouldNotRun):
+    """Its first answer is none: `kind` of `records.ERROR_KINDS`, what it `said`, and the `hint` for that."""
+
+    def __init__(self, kind: str, said: str, hint: str) -> None:
+        super().__init__(f"{said}; {hint}")
+        self.kind, self.said, self.hint = kind, said, hint
+
+
 async def find(name: str, url: str, tenant: Tenant) -> Found:
     """How this speech server is spoken to. With a protocol in the scenario nothing is asked.
 
-    Raises CouldNotRun where `auto` recognises nothing that answers, or finds no sample rate.
+    Raises NotAsAsked where `auto` recognises nothing that answers, CouldNotRun where it finds no sample rate.
     """
     if tenant.protocol != AUTO:
         return Found(protocol=describe(tenant.protocol))
@@ -104,7 +112,7 @@ async def _try(name: str, url: str, tenant: Tenant, recognised: Recognised) -> F
         answered = await _ask(url, tenant, server, {}, limit_s)
     except ServiceError as error:
         told_error = cut(_without_secrets(str(error), url, tenant), _TOLD_CHARACTERS)
-        raise CouldNotRun(_failed(name, tenant, recognised, error.kind, told_error)) from None
+        raise _failed(name, tenant, recognised, error.kind, told_error) from None
     rate_hz, by = tenant.rate or answered.rate_hz, "as the scenario says" if tenant.rate else "as it tells"
     if not answered.told_rate and tenant.rate is None:
         rate_hz, by = await _rate_of_wav(url, tenant, server, limit_s)
@@ -189,13 +197,13 @@ def _kind(error: Exception) -> str:
     return "truncated" if isinstance(error, aiohttp.ServerDisconnectedError | OSError) else "protocol"
 
 
-def _failed(name: str, tenant: Tenant, recognised: Recognised, kind: str, error: str) -> str:
+def _failed(name: str, tenant: Tenant, recognised: Recognised, kind: str, error: str) -> NotAsAsked:
     started = [name] if tenant.engine != "attach" else []
     hint = hint_of(kind, started, tenant=name, key_env=tenant.api_key_env, said=error)
     if recognised.sure:
         who = f"{name}: protocol {recognised.protocol} ({recognised.why})"
-        return f"{who}, but its first answer: {error}; {hint}"
+        return NotAsAsked(kind, f"{who}, but its first answer: {error}", hint)
     if kind in _OF_THE_PROTOCOL and hint == HINTS[kind]:
         known = ", ".join(SERVERS)
         hint = f"set tenants.{name}.protocol to one of {known}, or correct tenants.{name}.url"
-    return f"{name}: {recognised.why}: {error}; {hint}"
+    return NotAsAsked(kind, f"{name}: {recognised.why}: {error}", hint)

@@ -16,7 +16,7 @@ import pytest
 from cotenant.cli.app import make_app
 from cotenant.conductor import trial
 from cotenant.conductor.try_services import Given, Outcome, try_services
-from cotenant.report.doctor.tried import Tried
+from cotenant.report.doctor.facts import Tried
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario
 from cotenant.testing.truth_server import Script, Served, truth_server

@@ -7,9 +7,9 @@ import pytest
 
 from cotenant.errors import HINTS
 from cotenant.records import ERROR_KINDS
+from cotenant.report.doctor.facts import Tried
 from cotenant.report.doctor.text import render
 from cotenant.report.doctor.tried import (
-    Tried,
     face_numbers,
     failed,
     llm_numbers,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cotenant.scenario.memory import Fit
+from cotenant.secret_forms import by_form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,17 +85,63 @@ class SoundFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFacts:
-    """Of one tenant: how it would be started, and what stands in its way."""
+    """Of one tenant: how it would be started, and what stands in its way. `to_try`: it runs already, so that
+    a request to it is the proof."""
 
     name: str
     what: str
+    to_try: bool = False
     trouble: Trouble | None = None
     key_trouble: Trouble | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Why a service did not answer as it should; `kind` is one of `records.ERROR_KINDS`."""
+
+    kind: str
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """Smallest, median and largest of something."""
+
+    least: float
+    median: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One service after one request. `told` are sentences of what was found out, `notes` what its user has to
+    know, `missing` what a run would fail by all the same; `measured` numbers by name (units in names; None:
+    not known), `settings` what belongs into a scenario's tenant. `context_tokens` of an LLM. `beside`: the
+    tenants that were tried at the same time.
+    """
+
+    tenant: str
+    kind: str
+    url: str
+    failed: Failed | None = None
+    told: tuple[str, ...] = ()
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    context_tokens: int | None = None
+    notes: tuple[Trouble, ...] = ()
+    missing: tuple[Trouble, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A server's own words are in it.
+        object.__setattr__(self, "told", tuple(by_form(text) for text in self.told))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """Everything. `device_kind`: what a run would use; `gpu_missing`: why there is no GPU."""
+    """Everything. `device_kind`: what a run would use; `gpu_missing`: why there is no GPU; `tried`: those of
+    the attached services that were sent a request."""
 
     scenario: str
     device_kind: str
@@ -107,6 +154,7 @@ class MachineFacts:
     programs: tuple[Program, ...]
     services: tuple[ServiceFacts, ...]
     sharing: str
+    tried: tuple[Tried, ...] = ()
     sharing_trouble: Trouble | None = None
     sharing_notes: tuple[Trouble, ...] = ()
     versions: Mapping[str, Any] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from cotenant.report.doctor.facts import GpuFacts, MachineFacts, Program
 from cotenant.report.doctor.finding import Finding, Word, told
 from cotenant.report.doctor.host import host, sound
+from cotenant.report.doctor.tried import service_findings
 from cotenant.scenario.memory import Fit, Need, gib_text
 
 
@@ -167,6 +168,7 @@ def _sharing(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _services(facts: MachineFacts) -> Iterator[Finding]:
+    tried = {one.tenant: one for one in facts.tried}
     for one in facts.services:
         if one.trouble is not None:
             yield told(one.name, "missing", one.trouble)
@@ -174,6 +176,11 @@ def _services(facts: MachineFacts) -> Iterator[Finding]:
             yield Finding(topic=one.name, word="ok", text=one.what)
         if one.key_trouble is not None:
             yield told(one.name, "missing", one.key_trouble)
+        if one.name in tried:
+            yield from service_findings(tried[one.name])
+        elif one.to_try:
+            text = "no request was sent: that it does what the scenario asks for is not known"
+            yield Finding(topic=one.name, word="note", text=text)
 
 
 def _programs(programs: tuple[Program, ...]) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -10,50 +9,14 @@ from cotenant.errors import HINTS
 from cotenant.playback.arrivals import Int64Array
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play
-from cotenant.report.doctor.finding import Finding, Word
+from cotenant.report.doctor.facts import Failed, Numbers, Tried
+from cotenant.report.doctor.finding import Finding, Word, told
 from cotenant.report.text import counted
 from cotenant.secret_forms import by_form
 from cotenant.units import NS_PER_MS, NS_PER_S, format_ms
 
 _GOOD_RTF: Final = 1.0
 _KEEPS_UP: Final = 0.98
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """Why a service did not answer as it should; `kind` is one of `records.ERROR_KINDS`."""
-
-    kind: str
-    text: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
-    """Smallest, median and largest of something."""
-
-    least: float
-    median: float
-    most: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """One service. `told` are sentences of what was found out, `measured` numbers by name (units in names;
-    None: not known), `settings` what belongs into a scenario's tenant. `context_tokens` of an LLM."""
-
-    tenant: str
-    kind: str
-    url: str
-    failed: Failed | None = None
-    told: tuple[str, ...] = ()
-    measured: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    context_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        # A server's own words are in it.
-        object.__setattr__(self, "told", tuple(by_form(text) for text in self.told))
 
 
 def failed(kind: str | None, text: str | None) -> Failed:
@@ -139,8 +102,12 @@ def service_findings(tried: Tried) -> Iterator[Finding]:
     for text in tried.told:
         yield Finding(topic=tried.tenant, word="ok", text=text)
     lines = {"speech": _voice_lines, "face": _face_lines, "completions": _llm_lines}[tried.kind]
-    for finding_word, text in lines(tried.measured):
+    for finding_word, text in lines(tried):
         yield Finding(topic=tried.tenant, word=finding_word, text=text)
+    for note in tried.notes:
+        yield told(tried.tenant, "note", note)
+    for lacking in tried.missing:
+        yield told(tried.tenant, "missing", lacking)
 
 
 def summary_line(tried: Tried) -> str:
@@ -155,13 +122,18 @@ def summary_line(tried: Tried) -> str:
     return f"{tried.tenant}: {numbers}"
 
 
-def _voice_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
+def _voice_lines(tried: Tried) -> Iterator[tuple[Word, str]]:
+    found = tried.measured
+    beside = f"beside one request to {' and '.join(tried.beside)}" if tried.beside else ""
     yield "ok", f"{found['rate_hz']} Hz, {found['sample_format']}, mono"
-    slow = found["rtf"] > _GOOD_RTF
+    slow = ""
+    if found["rtf"] > _GOOD_RTF:
+        alone = f"{beside}; `cotenant doctor --tts URL` tries it alone" if beside else "even alone"
+        slow = f": slower than real time, {alone}"
     yield (
         "note" if slow else "ok",
         f"TTFA {_shown_ms(found['ttfa_ms'])}; RTF {found['rtf']:.2f} ({found['audio_s']:.2f} s of audio in "
-        f"{found['took_s']:.2f} s)" + (": slower than real time, even alone" if slow else ""),
+        f"{found['took_s']:.2f} s){slow}",
     )
     many = found["chunks"] > 1
     yield (
@@ -176,11 +148,14 @@ def _voice_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
     )
     if many:
         need = found["required_lookahead_ms"]
-        tail = "" if need is None else f"; alone it needs a lookahead of {max(0.0, need):.0f} ms"
+        tail = (
+            "" if need is None else f"; {beside or 'alone'} it needs a lookahead of {max(0.0, need):.0f} ms"
+        )
         yield "ok", f"gaps between chunks {_range(found['gap_ms'])} ms{tail}"
 
 
-def _face_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
+def _face_lines(tried: Tried) -> Iterator[tuple[Word, str]]:
+    found = tried.measured
     sizes = f"{_range(found['frame_bytes'])} bytes each"
     yield (
         "ok",
@@ -197,7 +172,8 @@ def _face_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
     )
 
 
-def _llm_lines(found: Mapping[str, Any]) -> Iterator[tuple[Word, str]]:
+def _llm_lines(tried: Tried) -> Iterator[tuple[Word, str]]:
+    found = tried.measured
     prompt = "not told" if found["prompt_tokens"] is None else str(found["prompt_tokens"])
     yield (
         "ok" if found["output_tokens"] == found["asked_tokens"] else "note",
