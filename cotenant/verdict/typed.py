@@ -1,219 +1,148 @@
 """The summary of a run as typed, frozen objects; `None` where a number is missing, infinities as floats."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from cotenant.errors import UserError
+from cotenant.verdict.typed_build import build, by_name, caveat_of
+from cotenant.verdict.typed_judged import (
+    Cause,
+    Caveat,
+    Comparison,
+    Failure,
+    Gate,
+    Lookahead,
+    Lookaheads,
+    Mend,
+)
+from cotenant.verdict.typed_parts import (
+    Continuity,
+    Face,
+    Llm,
+    Outside,
+    Quantiles,
+    Reading,
+    Speech,
+    Stall,
+    Timing,
+)
 
-_T = TypeVar("_T")
+__all__ = [
+    "Again", "Cause", "Caveat", "ClosingBaseline", "Comparison", "Continuity", "Face", "Failure", "Gate",
+    "Llm", "Lookahead", "Lookaheads", "Mend", "Outside", "Player", "Quantiles", "Reading", "Solo", "Speech",
+    "Stage", "Stall", "Summary", "Timing", "summary_of",
+]  # fmt: skip
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
-    """Nearest-rank quantiles; those that the metric has."""
-
-    p5: float | None = None
-    p50: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-    n: int | None = None
-    unlimited: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stall:
-    """Silence that was heard, ms."""
-
-    total: float | None = None
-    longest: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Continuity:
-    """SGLang-Omni's C50, C100 and C200: shares of streams."""
-
-    c50: float | None = None
-    c100: float | None = None
-    c200: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """Shares of the time outside +45/-125 ms and +90/-185 ms of skew."""
-
-    detect: float | None = None
-    accept: float | None = None
+_COMPARED_LOADS: Final = "llm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speech:
-    """What listeners heard in a stage."""
+class Player:
+    """The player that a run is judged by."""
 
-    streams: int | None = None
-    under_way: int | None = None
-    failed: int | None = None
-    delayed: int | None = None
-    delay_ms: Quantiles = field(default_factory=Quantiles)
-    short: int | None = None
-    runaway: int | None = None
-    ttfa_ms: Quantiles = field(default_factory=Quantiles)
-    audible_ttfa_ms: Quantiles = field(default_factory=Quantiles)
-    time_to_playback_ms: Quantiles = field(default_factory=Quantiles)
-    chunk_gap_ms: Quantiles = field(default_factory=Quantiles)
-    chunk_gap_max_ms: Quantiles = field(default_factory=Quantiles)
-    rtf: Quantiles = field(default_factory=Quantiles)
-    underruns: int | None = None
-    stall_ms: Stall = field(default_factory=Stall)
-    stall_ratio: float | None = None
-    clean_share: float | None = None
-    headroom_ms: Quantiles = field(default_factory=Quantiles)
-    required_lookahead_ms: Quantiles = field(default_factory=Quantiles)
-    audio_underrun_ms: Quantiles = field(default_factory=Quantiles)
-    continuity: Continuity = field(default_factory=Continuity)
+    start: str
+    after_underrun: str
+    quantum_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Face:
-    """What viewers saw in a stage."""
-
-    streams: int | None = None
-    failed: int | None = None
-    fps_min: float | None = None
-    fps_p5: float | None = None
-    harmonic_fps: float | None = None
-    freezes: int | None = None
-    freezes_per_minute: float | None = None
-    first_frame_ms: Quantiles = field(default_factory=Quantiles)
-    dropped_share: float | None = None
-    frame_latency_ms: Quantiles = field(default_factory=Quantiles)
-    skew_ms: Quantiles = field(default_factory=Quantiles)
-    skew_outside: Outside = field(default_factory=Outside)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Llm:
-    """What one LLM load got in a stage."""
-
-    tokens_per_s: float | None = None
-    prompt_tokens_per_s: float | None = None
-    ttft_ms: Quantiles = field(default_factory=Quantiles)
-    itl_ms: Quantiles = field(default_factory=Quantiles)
-    tpot_ms: Quantiles = field(default_factory=Quantiles)
-    finished: int | None = None
-    open: int | None = None
-    failed: int | None = None
-    delivered: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """One judged gate."""
-
-    metric: str
-    op: str
-    limit: float
-    verdict: str
-    profile: str | None = None
-    level: str = "fail"
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    margin: float | None = None
-    n: int = 0
-    needs_more: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caveat:
-    """Something known that limits what the figures say, and what would mend it. `numbers` have their unit in
-    the name; None where it is not known."""
-
-    kind: str
-    text: str
-    advice: str
-    numbers: Mapping[str, float | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """What stalls (or freezes, as `of` says) are blamed on; `what` is a machine word, `who` a load or tenant.
-
-    `share` is its share of the silence, `control_share` how often it was there beside what came in time.
-    `risk_ratio` has value, low, high (95 %) and n; None where there is none, with the reason in `why`.
-    """
-
-    what: str
-    of: str
-    text: str
-    stalls: int
-    who: str | None = None
-    share: float | None = None
-    control_share: float | None = None
-    risk_ratio: Mapping[str, float] | None = None
-    evidence: Mapping[str, float | str | None] = field(default_factory=dict)
-    why: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookahead:
-    """The smallest lookahead that keeps so many utterances clean, with one-sided 95 % bounds, and its price.
-
-    `breaks`: the stage's gates on time to playback that would not hold then. `cures`: it breaks none.
-    """
-
-    lookahead_ms: float | None = None
-    low_ms: float | None = None
-    high_ms: float | None = None
-    time_to_playback_p95_ms: float | None = None
-    breaks: Sequence[str] = ()
-    cures: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookaheads:
-    """Of one player: for 95 % and for 99 % of the utterances."""
-
-    keep_95: Lookahead = field(default_factory=Lookahead)
-    keep_99: Lookahead = field(default_factory=Lookahead)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One stage. `speech` and `face` are None where it has no such load; `llm` is by load; `what_if` is by
-    what the player does after an underrun, empty without voices.
-
-    `why` has the reason of each number that is None. `raw` is the stage's entry of summary.json.
-    """
+class _Measured:
+    """What each measured window has; see `Stage`."""
 
     name: str
-    baseline: bool
-    verdict: str
     validity: str
     invalid_because: tuple[str, ...]
     speech: Speech | None
     face: Face | None
     llm: Mapping[str, Llm]
-    what_if: Mapping[str, Lookaheads]
-    gates: tuple[Gate, ...]
+    gpu: Mapping[str, Reading]
+    canary_ms: Quantiles
+    host_canary_ms: Quantiles
+    timing: Mapping[str, Timing]
     caveats: tuple[Caveat, ...]
-    causes: tuple[Cause, ...]
     why: Mapping[str, str]
     raw: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """A judged run; `caveats` are of the run as a whole, `raw` is the whole of summary.json."""
+class Stage(_Measured):
+    """One stage. `speech` and `face` are None where it has no such load; `llm` and `timing` are by load,
+    `gpu` is by metric, `what_if` by what the player does after an underrun (empty without voices).
 
+    `canary_ms`: how long a tiny kernel waited on the GPU; `host_canary_ms`: by how much the host woke a
+    sleeper too late; `slower_share`: of the utterances that were made slower than real time.
+    `vs_reference` is by metric, an LLM's by load too: `llm.decode.ttft_p95`. `mend` is None where nothing
+    that a lookahead could mend has failed. `why` has the reason of each number that is None. `raw` is the
+    stage's entry of summary.json.
+    """
+
+    baseline: bool
+    verdict: str
+    what_if: Mapping[str, Lookaheads]
+    slower_share: float | None
+    vs_reference: Mapping[str, Comparison]
+    gates: tuple[Gate, ...]
+    failures: tuple[Failure, ...]
+    causes: tuple[Cause, ...]
+    mend: Mend | None
+    untried: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again(_Measured):
+    """The closing baseline: it is compared, and not judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosingBaseline:
+    """The closing baseline over the first one; None, with the reason in `why`, where there is none."""
+
+    stage: Again | None
+    ttfa_p95_ratio: float | None = None
+    time_to_playback_p95_ratio: float | None = None
+    chunk_gap_max_p95_ratio: float | None = None
+    required_lookahead_p95_ratio: float | None = None
+    rtf_p95_ratio: float | None = None
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solo:
+    """What a load did with nothing beside it."""
+
+    got: Face | Llm
+    invalid_because: tuple[str, ...]
+    caveats: tuple[Caveat, ...]
+    why: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A judged run; `caveats` are of the run as a whole, `raw` is the whole of summary.json.
+
+    `status` is complete, interrupted, failed or running; `error` is what a run that failed ended by,
+    `measured` whether any of its stages was. `verdict_because`: one sentence where the verdict does not speak
+    for itself. `device`: gpu or cpu. `a_a`: the run's own difference between its two baselines; `solo`: by
+    load.
+    """
+
+    schema: int
     run_id: str
     status: str
+    error: str | None
+    measured: bool
     scenario: str
     verdict: str
+    verdict_because: str
     validity: str
     invalid_because: tuple[str, ...]
     decision: str
+    device: str
     lookahead_ms: float
+    player: Player
+    a_a: ClosingBaseline
+    solo: Mapping[str, Solo]
     caveats: tuple[Caveat, ...]
     stages: tuple[Stage, ...]
     raw: Mapping[str, Any] = field(repr=False)
@@ -229,62 +158,81 @@ class Summary:
 
 def summary_of(raw: Mapping[str, Any]) -> Summary:
     """summary.json as objects."""
+    as_they_are = (
+        "schema", "run_id", "status", "error", "measured", "scenario", "verdict", "verdict_because",
+        "validity", "decision", "device", "lookahead_ms",
+    )  # fmt: skip
     return Summary(
-        run_id=raw["run_id"],
-        status=raw["status"],
-        scenario=raw["scenario"],
-        verdict=raw["verdict"],
-        validity=raw["validity"],
+        **{name: raw[name] for name in as_they_are},
         invalid_because=tuple(raw["invalid_because"]),
-        decision=raw["decision"],
-        lookahead_ms=raw["lookahead_ms"],
-        caveats=tuple(map(_caveat, raw["caveats"])),
+        player=build(Player, raw["player"], {}, ""),
+        a_a=_closing(raw["a_a"]),
+        solo={load: _solo(entry) for load, entry in raw["solo"].items()},
+        caveats=tuple(map(caveat_of, raw["caveats"])),
         stages=tuple(_stage(entry) for entry in raw["stages"]),
         raw=raw,
     )
 
 
 def _stage(entry: Mapping[str, Any]) -> Stage:
-    why = entry["why"]
+    why, what_if = entry["why"], entry.get("what_if", {})
     return Stage(
-        name=entry["name"],
+        **_measured(entry),
         baseline=entry["baseline"],
         verdict=entry["verdict"],
-        validity=entry["validity"],
-        invalid_because=tuple(entry["invalid_because"]),
-        speech=_build(Speech, entry["speech"], why, "speech.") if "speech" in entry else None,
-        face=_build(Face, entry["face"], why, "face.") if "face" in entry else None,
-        llm={name: _build(Llm, load, why, f"llm.{name}.") for name, load in entry.get("llm", {}).items()},
         what_if={
-            policy: _build(Lookaheads, found, why, f"what_if.policies.{policy}.")
-            for policy, found in entry.get("what_if", {}).get("policies", {}).items()
+            policy: build(Lookaheads, found, why, f"what_if.policies.{policy}.")
+            for policy, found in what_if.get("policies", {}).items()
         },
-        gates=tuple(_build(Gate, gate, gate["why"], "") for gate in entry["gates"]),
-        causes=tuple(_build(Cause, cause, cause["why"], "") for cause in entry["causes"]),
-        caveats=tuple(map(_caveat, entry["caveats"])),
-        why=why,
-        raw=entry,
+        slower_share=what_if.get("slower_share"),
+        vs_reference=_comparisons(entry.get("vs_reference", {}), why),
+        gates=tuple(build(Gate, gate, gate["why"], "") for gate in entry["gates"]),
+        failures=tuple(build(Failure, failure, {}, "") for failure in entry["failures"]),
+        causes=tuple(build(Cause, cause, cause["why"], "") for cause in entry["causes"]),
+        mend=None if entry["mend"] is None else build(Mend, entry["mend"], entry["mend"]["why"], ""),
+        untried=tuple(entry["untried"]),
     )
 
 
-def _caveat(entry: Mapping[str, Any]) -> Caveat:
-    words = {name: entry[name] for name in ("kind", "text", "advice")}
-    return Caveat(numbers={name: value for name, value in entry.items() if name not in words}, **words)
+def _measured(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `_Measured`."""
+    why = entry["why"]
+    return {
+        "name": entry["name"],
+        "validity": entry["validity"],
+        "invalid_because": tuple(entry["invalid_because"]),
+        "speech": build(Speech, entry["speech"], why, "speech.") if "speech" in entry else None,
+        "face": build(Face, entry["face"], why, "face.") if "face" in entry else None,
+        "llm": by_name(Llm, entry, why, "llm"),
+        "gpu": by_name(Reading, entry, why, "gpu"),
+        "canary_ms": build(Quantiles, entry.get("canary_ms", {}), why, "canary_ms."),
+        "host_canary_ms": build(Quantiles, entry.get("host_canary_ms", {}), why, "host_canary_ms."),
+        "timing": by_name(Timing, entry, why, "timing"),
+        "caveats": tuple(map(caveat_of, entry["caveats"])),
+        "why": why,
+        "raw": entry,
+    }
 
 
-def _build(kind: type[_T], entry: Mapping[str, Any], why: Mapping[str, str], prefix: str) -> _T:
-    """One object from its mapping; keys that it does not know are left to `raw`."""
-    assert is_dataclass(kind)
-    hints = get_type_hints(kind)
-    values: dict[str, Any] = {}
-    for known in fields(kind):
-        value = entry.get(known.name)
-        if is_dataclass(hints[known.name]) and isinstance(value, Mapping):
-            values[known.name] = _build(hints[known.name], value, why, f"{prefix}{known.name}.")
-        elif value is not None:
-            values[known.name] = value
-        elif (sign := why.get(f"{prefix}{known.name}")) in ("+inf", "-inf"):
-            values[known.name] = float(sign)
-        elif known.default is MISSING and known.default_factory is MISSING:
-            raise KeyError(f"{prefix}{known.name}")
-    return kind(**values)
+def _closing(entry: Mapping[str, Any]) -> ClosingBaseline:
+    again = entry["stage"]
+    ratios = {name: value for name, value in entry.items() if name != "stage"}
+    return ClosingBaseline(**ratios, stage=None if again is None else Again(**_measured(again)))
+
+
+def _solo(entry: Mapping[str, Any]) -> Solo:
+    kind: type[Face | Llm] = Face if "freezes" in entry else Llm
+    return Solo(
+        got=build(kind, entry, entry["why"], ""),
+        invalid_because=tuple(entry["invalid_because"]),
+        caveats=tuple(map(caveat_of, entry["caveats"])),
+        why=entry["why"],
+    )
+
+
+def _comparisons(entry: Mapping[str, Any], why: Mapping[str, str]) -> dict[str, Comparison]:
+    """By metric; those of the LLM loads by `llm.LOAD.METRIC`, as in the paths of gates."""
+    flat = {name: found for name, found in entry.items() if name != _COMPARED_LOADS}
+    for load, metrics in entry.get(_COMPARED_LOADS, {}).items():
+        flat |= {f"{_COMPARED_LOADS}.{load}.{name}": found for name, found in metrics.items()}
+    return {name: build(Comparison, found, why, f"vs_reference.{name}.") for name, found in flat.items()}

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from cotenant.resources import data_dir
-from cotenant.run_dir.reader import read
-from cotenant.verdict.summary import JudgeOptions, judge
+from tests.verdict.recorded import judged
 
 
 def stages(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    summary = judge(read(data_dir("fixtures") / "runs" / name), JudgeOptions())
+    summary = judged(name)
     return summary, {stage["name"]: stage for stage in summary["stages"]}
 
 
