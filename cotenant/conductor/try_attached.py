@@ -112,7 +112,7 @@ def _would_stall(scenario: Scenario, asked: Asked) -> list[Trouble]:
         return []
     return [
         Trouble(
-            text=f"played with the lookahead of the file, {duration_text(scenario.lookahead_ns)}, it stalls for "
+            text=f"played with the file's lookahead, {duration_text(scenario.lookahead_ns)}, it stalls for "
             f"{heard.stall_total_ns / NS_PER_S:.2f} s in all"
         )
     ]

@@ -144,7 +144,9 @@ def test_the_command_is_stopped_by_ctrl_c(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--limit", "1m"], "add --tts, --llm or --face URL"),
+        (["--limit", "1m"], "all-together attaches none; add --tts, --llm or --face URL"),
+        (["--limit", "1m", "--no-try"], "leave it out, or --no-try"),
+        (["--llm", "http://h", "--no-try"], "--no-try is for the services of a scenario"),
         (["--llm", "http://h", "--limit", "0s"], "a service needs time to answer"),
         (["--llm", "http://h", "--limit", "soon"], "--limit: 'soon' is not a duration"),
     ],
