@@ -24,7 +24,11 @@ class FakeGpu:
     energy_mj_per_s: int = 500_000
     processes: list[tuple[int, int]] = field(default_factory=list)
     mps_processes: list[tuple[int, int]] = field(default_factory=list)
+    # UUIDs; what each holds and runs is its own, and not the card's.
     mig_slices: list[str] = field(default_factory=list)
+    slice_total_bytes: int = 20_000_000_000
+    slice_used_bytes: int = 5_000_000_000
+    slice_processes: list[tuple[int, int]] = field(default_factory=list)
     codes: dict[str, int] = field(default_factory=dict)
     # (calls before it, code): what a function answers from then on.
     fails_after: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -136,7 +136,10 @@ class FakeLibrary:
 
     def _nvmlDeviceGetMemoryInfo(self, handle: Any, memory: Any) -> int:
         gpu = self._gpu(handle)
-        memory._obj.total, memory._obj.used = gpu.memory_total_bytes, gpu.memory_used_bytes
+        if self._slice(handle) is None:
+            memory._obj.total, memory._obj.used = gpu.memory_total_bytes, gpu.memory_used_bytes
+        else:
+            memory._obj.total, memory._obj.used = gpu.slice_total_bytes, gpu.slice_used_bytes
         return OK
 
     def _nvmlDeviceGetMemoryInfo_v2(self, handle: Any, memory: Any) -> int:
@@ -188,10 +191,10 @@ class FakeLibrary:
         return OK  # success with no entry, of which the binding makes an error of code 0
 
     def _nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, array: Any) -> int:
-        return _fill(self._gpu(handle).processes, count, array)
+        gpu = self._gpu(handle)
+        return _fill(gpu.processes if self._slice(handle) is None else gpu.slice_processes, count, array)
 
-    def _nvmlDeviceGetComputeRunningProcesses_v2(self, handle: Any, count: Any, array: Any) -> int:
-        return _fill(self._gpu(handle).processes, count, array)
+    _nvmlDeviceGetComputeRunningProcesses_v2 = _nvmlDeviceGetComputeRunningProcesses_v3
 
     def _nvmlDeviceGetMPSComputeRunningProcesses_v3(self, handle: Any, count: Any, array: Any) -> int:
         return _fill(self._gpu(handle).mps_processes, count, array)

@@ -115,6 +115,26 @@ def test_not_a_number_and_impossible_shares_are_stale() -> None:
     }  # fmt: skip
 
 
+def test_a_metric_that_the_driver_leaves_alone_is_not_the_one_before() -> None:
+    class Forgetful(FakeLibrary):
+        def _nvmlGpmMetricsGet(self, request: Any) -> int:
+            if self.calls.count("nvmlGpmMetricsGet") == 2:
+                request._obj.numMetrics = 1
+            code = super()._nvmlGpmMetricsGet(request)
+            request._obj.numMetrics = len(METRICS)
+            return code
+
+    now, told = Clock(), []
+    with device(FakeGpu(), library=Forgetful) as (nvml, found):
+        gpm = Gpm(nvml, found, now)
+        for _ in range(3):
+            now.now_ns += 200_000_000
+            window = gpm.close_window()
+            assert window is not None
+            told.append((window.readings["sm_percent"].status, window.readings["dram_percent"].status))
+    assert told == [("ok", "ok"), ("ok", "lost"), ("ok", "ok")]
+
+
 def test_a_metric_that_this_gpu_does_not_count() -> None:
     (window,) = windows(FakeGpu(codes={"gpm:5": 3}), 1)
     assert window.readings["tensor_percent"] == (None, "unsupported")

@@ -70,7 +70,7 @@ def test_a_healthy_gpu_has_no_notes() -> None:
 def test_a_slice_of_mig() -> None:
     with device(FakeGpu(mig_slices=SLICES), wanted=SLICES[1]) as (_, found):
         assert (found.uuid, found.gpu_instance, found.index) == (SLICES[1], 2, 0)
-        assert found.name == "NVIDIA H200"
+        assert (found.name, found.memory_total_bytes) == ("NVIDIA H200", 20_000_000_000)
         assert "whole card" in found.notes[0].text
     with device(FakeGpu(mig_slices=SLICES), wanted="MIG-2") as (_, found):
         assert found.gpu_instance == 2

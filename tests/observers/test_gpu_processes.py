@@ -35,6 +35,11 @@ def test_processes_that_are_none_of_the_runs_are_counted() -> None:
         assert slow(FakeGpu(), CONTAINER)[name] == (None, "unsupported")
 
 
+def test_a_process_that_holds_more_than_there_is_is_none() -> None:
+    found = slow(FakeGpu(memory_total_bytes=100, memory_used_bytes=50, processes=[(1, 101), (2, 100)]))
+    assert (found["processes"], found["foreign_memory_bytes"]) == ((1.0, "ok"), (100.0, "ok"))
+
+
 def test_one_that_came_while_another_went_is_two_changes() -> None:
     gpu = FakeGpu(processes=[(1, 70)])
     with device(gpu) as (nvml, found):

@@ -113,6 +113,27 @@ def test_unified_memory_is_told_under_its_own_name(monkeypatch: pytest.MonkeyPat
     assert quick(gpu)["unified_memory_used_bytes"] == (None, "unsupported")
 
 
+def test_a_slice_of_mig_has_memory_and_processes_of_its_own() -> None:
+    gpu = FakeGpu(mig_slices=[SLICE], processes=[(1, 70), (2, 5)], slice_processes=[(3, 7)])
+    assert quick(gpu, wanted=SLICE)["memory_used_bytes"] == (5e9, "ok")
+    assert quick(gpu)["memory_used_bytes"] == (9e10, "ok")
+    found = slow(gpu, wanted=SLICE)
+    assert (found["processes"], found["foreign_memory_bytes"]) == ((1.0, "ok"), (7.0, "ok"))
+
+
+def test_a_thor_has_its_utilization_and_no_memory_clock_or_power() -> None:
+    codes = dict.fromkeys(
+        ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetClockInfo",
+         "nvmlDeviceGetFieldValues", "nvmlDeviceGetTotalEnergyConsumption"), 3)  # fmt: skip
+    gpu = FakeGpu(name=b"NVIDIA Thor", gpm=False, codes=codes)
+    unsupported = (None, "unsupported")
+    found = quick(gpu)
+    for metric in ("memory_used_bytes", "sm_clock_mhz", "memory_clock_mhz", "power_w"):
+        assert found[metric] == unsupported
+    told = slow(gpu, gpm=False)
+    assert (told["nvml_utilization_percent"], told["energy_power_w"]) == ((39.0, "ok"), unsupported)
+
+
 def test_a_repeated_power_sample_is_stale_where_the_driver_stamps_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

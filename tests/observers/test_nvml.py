@@ -99,6 +99,14 @@ def test_each_field_has_its_own_status_and_type() -> None:
     ]  # fmt: skip
 
 
+def test_a_field_is_read_by_its_own_type() -> None:
+    # The counter is 64 bits wide, the power 32.
+    with opened(FakeGpu(throttled_share=1e3, power_mw=7)) as nvml:
+        fields = nvml.fields(handle_of(nvml), (186, 74))
+    assert fields[186].value == 7
+    assert (fields[74].value or 0) > 2**32
+
+
 def test_fields_of_a_gpu_that_is_gone() -> None:
     with opened(FakeGpu(codes={"nvmlDeviceGetFieldValues": 15})) as nvml:
         assert {field.status for field in nvml.fields(handle_of(nvml), (186, 74)).values()} == {"lost"}

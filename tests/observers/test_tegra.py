@@ -96,6 +96,15 @@ def test_a_file_that_is_gone_or_refused(tmp_path: Path, monkeypatch: pytest.Monk
     assert read_load(path) == (None, "no_permission")
 
 
+@pytest.mark.parametrize(
+    "gpu", [orin(), orin(name=b"\xff"), orin(codes={})], ids=["orin", "no name", "garbage"]
+)
+def test_a_jetson_is_known_by_its_name_or_by_its_memory(tmp_path: Path, gpu: FakeGpu) -> None:
+    machine = Machine(wsl2=False, nested_pids=False, tegra_load=at(tmp_path, "devices/gpu.0"))
+    with device(gpu, machine) as (_, found):
+        assert found.tegra_load == machine.tegra_load
+
+
 def test_a_jetsons_load_has_a_name_of_its_own_and_nothing_else_is_made_up(tmp_path: Path) -> None:
     path = at(tmp_path, "devices/platform/gpu.0")
     machine = Machine(wsl2=False, nested_pids=False, tegra_load=path)
