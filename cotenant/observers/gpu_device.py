@@ -16,15 +16,21 @@ from cotenant.observers.tegra import find_load
 # include/linux/proc_ns.h: the inode of the first PID namespace; in any other one, host PIDs mean nothing.
 _FIRST_PID_NAMESPACE: Final = "pid:[4026531836]"
 _BYTES_PER_KIB: Final = 1024
+# Of NVIDIA's DCGM, as /proc/<pid>/comm has them.
+_DCGM: Final = ("nv-hostengine", "dcgm-exporter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What of the host bears on NVML; `read_machine` reads it. `tegra_load`: a Jetson's file of that."""
+    """What of the host bears on NVML; `read_machine` reads it.
+
+    `tegra_load`: a Jetson's file of that; `counter_readers`: programs that read the GPU's counters too.
+    """
 
     wsl2: bool
     nested_pids: bool
     tegra_load: Path | None = None
+    counter_readers: tuple[str, ...] = ()
 
 
 class Note(NamedTuple):
@@ -59,17 +65,20 @@ class GpuDevice:
     notes: tuple[Note, ...]
 
 
-def read_machine(sysfs: Path = Path("/sys")) -> Machine:
+def read_machine(sysfs: Path = Path("/sys"), proc: Path = Path("/proc")) -> Machine:
     """Of this host and this process's PID namespace."""
-    release = _read_text(Path("/proc/sys/kernel/osrelease")).lower()
+    release = _read_text(proc / "sys/kernel/osrelease").lower()
     try:
-        namespace = str(Path("/proc/self/ns/pid").readlink())
+        namespace = str((proc / "self/ns/pid").readlink())
     except OSError:
         namespace = ""
     return Machine(
         wsl2="microsoft" in release,
         nested_pids=namespace != _FIRST_PID_NAMESPACE,
         tegra_load=find_load(sysfs),
+        counter_readers=tuple(
+            sorted({name for path in proc.glob("[0-9]*/comm") if (name := _read_text(path).strip()) in _DCGM})
+        ),
     )
 
 
@@ -202,6 +211,9 @@ def _describe(nvml: Nvml, handle: Any, machine: Machine, notes: list[Note]) -> G
     if not gpm:
         text = "no GPM on this GPU or driver: SM, tensor and DRAM use cannot be had"
         notes.append(Note("no-gpm", text, ""))
+    elif machine.counter_readers:
+        text = f"{' and '.join(machine.counter_readers)} may read this GPU's counters too, and disturb GPM's"
+        notes.append(Note("counter-readers", text, "stop it while a run lasts, where SM or DRAM use matters"))
     name = nvml.text("nvmlDeviceGetName", board) or "NVIDIA GPU (name unreadable)"
     # A Jetson may hold a graphics card beside its own GPU: the file is of the latter.
     tegra_load = machine.tegra_load if not gpm and (unified or "nvgpu" in name) else None

@@ -1,10 +1,14 @@
 """Which GPU is meant, and what is said about the machine that it is in."""
 
+from pathlib import Path
+
 import pytest
 
 from cotenant.observers.gpu_device import (
     GpuDevice,
+    Machine,
     find_device,
+    read_machine,
     unified_memory_used_bytes,
 )
 from cotenant.observers.nvml_open import NvmlTrouble
@@ -130,6 +134,33 @@ def test_wsl2_and_containers_are_said() -> None:
         assert "WSL2" in found.notes[0].text
     with device(FakeGpu(), CONTAINER) as (_, found):
         assert "container" in found.notes[0].text
+
+
+def test_another_reader_of_the_counters_is_said_where_they_are_read(tmp_path: Path) -> None:
+    for pid, name in ((7, "nv-hostengine"), (8, "nv-hostengine"), (9, "python3"), (10, "dcgm-exporter")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+    (tmp_path / "11").mkdir()  # it ended meanwhile
+    readers = read_machine(tmp_path, tmp_path).counter_readers
+    assert readers == ("dcgm-exporter", "nv-hostengine")
+    machine = Machine(wsl2=False, nested_pids=False, counter_readers=readers)
+    with device(FakeGpu(), machine) as (_, found):
+        assert "dcgm-exporter and nv-hostengine" in found.notes[0].text
+    with device(FakeGpu(gpm=False), machine) as (_, found):
+        assert [note.kind for note in found.notes] == ["no-gpm"]
+
+
+def test_a_wsl2_kernel_and_a_nested_pid_namespace_are_known(tmp_path: Path) -> None:
+    (tmp_path / "sys/kernel").mkdir(parents=True)
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "sys/kernel/osrelease").write_text("5.15.153.1-microsoft-standard-WSL2\n")
+    (tmp_path / "self/ns/pid").symlink_to("pid:[4026531836]")
+    assert read_machine(tmp_path, tmp_path) == WSL2
+    (tmp_path / "sys/kernel/osrelease").write_text("6.8.0-45-generic\n")
+    assert read_machine(tmp_path, tmp_path) == BARE
+    (tmp_path / "self/ns/pid").unlink()
+    (tmp_path / "self/ns/pid").symlink_to("pid:[4026532281]")
+    assert read_machine(tmp_path, tmp_path) == CONTAINER
 
 
 def test_a_name_that_is_no_text() -> None:
