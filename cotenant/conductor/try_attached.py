@@ -30,6 +30,8 @@ from cotenant.wire.protocols import protocol_fact
 
 # What another model, or the right one, could mend.
 _OF_THE_MODEL: Final = ("not_found", "protocol")
+# What another protocol could.
+_OF_THE_PROTOCOL: Final = ("not_found", "protocol", "empty")
 _NAMES: Final = 5
 
 
@@ -71,7 +73,7 @@ async def _try_one(said: Scenario, scenario: Scenario, name: str, folder: Path) 
         return replace(
             base, failed=replace(failed("protocol", str(error).removeprefix(f"{name}: ")), hint="")
         )
-    return replace(tried, told=(asked_for, *tried.told)) if tried.failed is None else tried
+    return replace(tried, told=(asked_for, *tried.told))
 
 
 async def _try_speech(scenario: Scenario, protocol: str, base: Tried, folder: Path) -> Tried:
@@ -83,9 +85,20 @@ async def _try_speech(scenario: Scenario, protocol: str, base: Tried, folder: Pa
         base = replace(base, notes=(Trouble(text=EXPERIMENTAL),))
     asked = await ask_once(base, scenario, found.protocol["settings"], folder)
     if asked.tried.failed is not None:
-        return asked.tried
+        return asked.tried if protocol == AUTO else await _with_protocol(asked.tried, tenant)
     notes = (*asked.tried.notes, *_other_samples(tenant, asked.row), *_would_stall(scenario, asked))
     return replace(asked.tried, notes=notes)
+
+
+async def _with_protocol(tried: Tried, tenant: Tenant) -> Tried:
+    """With the protocol that the server seems to speak, where it was asked in another one."""
+    if tried.failed is None or tried.failed.kind not in _OF_THE_PROTOCOL:
+        return tried
+    seems = await speech_probe.recognised(tenant.url or "", tenant)
+    if not seems.sure or seems.protocol == tenant.protocol:
+        return tried
+    hint = f"{seems.why}: --set tenants.{tried.tenant}.protocol={seems.protocol}"
+    return replace(tried, failed=replace(tried.failed, hint=hint))
 
 
 def _other_samples(tenant: Tenant, row: Any) -> list[Trouble]:
@@ -126,11 +139,14 @@ async def _try_face(scenario: Scenario, protocol: str, base: Tried, folder: Path
     if protocol_fact("face", tenant.protocol, audio_send)["experimental"]:
         base = replace(base, notes=(Trouble(text=EXPERIMENTAL),))
     tried = (await ask_once(base, scenario, {}, folder)).tried
-    if tried.failed is None or protocol != AUTO or tried.failed.kind not in ("protocol", "not_found"):
+    if tried.failed is None or protocol != AUTO or tried.failed.kind not in _OF_THE_PROTOCOL:
         return tried
     settings, why = await service_facts.face_settings(tenant.url or "", tenant)
     where = f"tenants.{base.tenant}"
-    hint = f"a run asks for cotenant's own; another one: --set {where}.protocol=websocket, and {where}.frames"
+    hint = (
+        f"look at its url's path; a run asks for cotenant's own WebSocket there, and another head is told by "
+        f"{where}.protocol=websocket and {where}.frames"
+    )
     if settings["protocol"] == "mjpeg":
         watch = f" --set {where}.frames.audio.send=none" if "frames" in settings else ""
         hint = f"{why}: --set {where}.protocol=mjpeg{watch}"
@@ -147,7 +163,15 @@ async def _try_llm(scenario: Scenario, protocol: str, base: Tried, folder: Path)
     tried = await with_facts_of_llm(tried, tenant, model.context_tokens if model is not None else None)
     form = form_text(tried.measured["form"])
     told = _of_auto(form) if protocol == AUTO else f"protocol {tenant.protocol}: {form}"
+    if models and model is None:
+        text = f"it does not list {tenant.model}, but {_some(models)}; it took the request all the same"
+        tried = replace(tried, notes=(Trouble(text=text),))
     return _with_context(scenario, replace(tried, told=(told, *tried.told)))
+
+
+def _some(models: Sequence[Model]) -> str:
+    more = f" and {len(models) - _NAMES} more" if len(models) > _NAMES else ""
+    return ", ".join(model.name for model in models[:_NAMES]) + more
 
 
 def _with_models(tried: Tried, tenant: Tenant, models: Sequence[Model]) -> Tried:
@@ -156,10 +180,8 @@ def _with_models(tried: Tried, tenant: Tenant, models: Sequence[Model]) -> Tried
     assert tried.failed is not None
     if not names or tenant.model in names or tried.failed.kind not in _OF_THE_MODEL:
         return tried
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    hint = f"it serves {', '.join(names[:_NAMES])}{more}: --set " + shlex.quote(
-        f"tenants.{tried.tenant}.model={names[0]}"
-    )
+    setting = shlex.quote(f"tenants.{tried.tenant}.model={names[0]}")
+    hint = f"it serves {_some(models)}: --set {setting}"
     return replace(tried, failed=replace(tried.failed, hint=hint))
 
 
@@ -210,4 +232,5 @@ def _without(secrets: Secrets, tried: Tried) -> Tried:
     """Without what a server repeated of the scenario's keys."""
     bad = tried.failed
     hidden = None if bad is None else replace(bad, text=secrets.text(bad.text), hint=secrets.text(bad.hint))
-    return replace(tried, failed=hidden, told=tuple(map(secrets.text, tried.told)))
+    notes = tuple(replace(note, text=secrets.text(note.text)) for note in tried.notes)
+    return replace(tried, failed=hidden, told=tuple(map(secrets.text, tried.told)), notes=notes)

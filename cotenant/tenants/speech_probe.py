@@ -63,7 +63,12 @@ async def find(name: str, url: str, tenant: Tenant) -> Found:
     """
     if tenant.protocol != AUTO:
         return Found(protocol=describe(tenant.protocol))
-    return await _try(name, url, tenant, recognise(await _said(url, tenant)))
+    return await _try(name, url, tenant, await recognised(url, tenant))
+
+
+async def recognised(url: str, tenant: Tenant) -> Recognised:
+    """What the server says that it is; nothing is spoken."""
+    return recognise(await _said(url, tenant))
 
 
 def _session(url: str, tenant: Tenant) -> aiohttp.ClientSession:

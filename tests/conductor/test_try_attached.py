@@ -188,6 +188,30 @@ def test_auto_says_what_it_is(tmp_path: Path) -> None:
     assert "protocol auto is chat, prompts as text, usage with each message" in texts
 
 
+def test_a_protocol_that_is_another(tmp_path: Path) -> None:
+    def kokoro(served: Served) -> Script:
+        api = json.dumps({"info": {"title": "Kokoro TTS API"}}).encode()
+        return (
+            Script(pieces=[(0, api)], headers=JSON) if served.path == "/openapi.json" else Script(status=404)
+        )
+
+    def ask(url: str) -> MachineFacts:
+        return look(write(tmp_path, tts={"url": url, "protocol": "cosyvoice", "rate": 22_050}), tmp_path)
+
+    facts = beside(truth_server, kokoro, then=ask)
+    *_, asked, missing = of(facts, "tts")
+    assert asked.text == "asked with what the file says: protocol cosyvoice, rate 22050"
+    assert missing.advice.endswith("'Kokoro TTS API': --set tenants.tts.protocol=kokoro-fastapi")
+
+
+def test_a_model_that_is_not_listed_and_answers(tmp_path: Path) -> None:
+    def ask(url: str) -> MachineFacts:
+        return look(write(tmp_path, llm={"url": url, "model": "mine", "protocol": "chat"}), tmp_path)
+
+    notes = [one.text for one in of(beside(truth_server, chat_server, then=ask), "llm") if one.word == "note"]
+    assert "it does not list mine, but some/model, adapter; it took the request all the same" in notes
+
+
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     def no_model(served: Served) -> Script:
         if served.path == "/v1/models":

@@ -95,12 +95,12 @@ def llm_numbers(
 
 def service_findings(tried: Tried) -> Iterator[Finding]:
     """What is printed of one service."""
+    for sentence in tried.told:
+        yield Finding(topic=tried.tenant, word="ok", text=sentence)
     if tried.failed is not None:
         text = f"{tried.failed.kind}: {tried.failed.text}"
         yield Finding(topic=tried.tenant, word="missing", text=text, advice=tried.failed.hint)
         return
-    for text in tried.told:
-        yield Finding(topic=tried.tenant, word="ok", text=text)
     lines = {"speech": _voice_lines, "face": _face_lines, "completions": _llm_lines}[tried.kind]
     for finding_word, text in lines(tried):
         yield Finding(topic=tried.tenant, word=finding_word, text=text)
