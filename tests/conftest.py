@@ -4,6 +4,7 @@ What several share: a certificate.
 """
 
 import contextlib
+import inspect
 import os
 import re
 import shutil
@@ -30,10 +31,19 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(autouse=True)
-def _no_child_left() -> Iterator[None]:
-    before = _children()
+def _no_child_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    if inspect.iscoroutinefunction(request.function):
+        # Others are under way with children of theirs: whoever runs them looks when all have ended.
+        yield
+        return
+    before = children()
     yield
-    left = [child for child in _children() if child not in before]
+    none_left(before)
+
+
+def none_left(before: set[psutil.Process]) -> None:
+    """Fails for every child that was not there before, and kills it."""
+    left = [child for child in children() if child not in before]
     _, alive = psutil.wait_procs(left, timeout=0)
     if not alive:
         return
@@ -46,7 +56,7 @@ def _no_child_left() -> Iterator[None]:
     pytest.fail(f"the test left processes running: {described}")
 
 
-def _children() -> set[psutil.Process]:
+def children() -> set[psutil.Process]:
     """Direct ones, by the kernel's own list: to look through all processes takes milliseconds, each test."""
     try:
         lists = [(task / "children").read_text() for task in Path("/proc/self/task").iterdir()]

@@ -64,7 +64,7 @@ def voice_scenario(url: str, *, closing: bool = True, **changes: Any) -> dict[st
         "tenants": {"tts": {"kind": "speech", "engine": "attach", "url": url, "protocol": "openai"}},
         "load": {"voices": voices},
         "stages": [{"name": "alone", "load": ["voices"], "baseline": closing}],
-        "timing": {"settle": "200ms", "settle_limit": "1200ms", "measure": "1500ms", "stall_limit": "1s"},
+        "timing": {"settle": "200ms", "settle_limit": "1200ms", "measure": "1500ms", "solo": "500ms"},
         "gate": ["voice"],
         **changes,
     }  # fmt: skip
@@ -172,11 +172,14 @@ class Command:
 
     async def until_marked(self, what: str, name: str, edge: str = "start") -> None:
         """Until the run directory says so."""
-        end_s = time.monotonic() + DEADLINE_S
+        end_s, read_bytes = time.monotonic() + DEADLINE_S, -1
         while time.monotonic() < end_s:
             self.look()
-            if self.run_dir is not None and (what, name, edge) in _marks(self.run_dir):
-                return
+            # To read all again and again would take from the run, and from the services in this process.
+            if (size_bytes := _marks_bytes(self.run_dir)) != read_bytes:
+                read_bytes = size_bytes
+                if self.run_dir is not None and (what, name, edge) in _marks(self.run_dir):
+                    return
             assert self.process.returncode is None, await self.process.communicate()
             await asyncio.sleep(0.05)
         raise AssertionError(f"no mark {what} {name} {edge} in time")
@@ -191,19 +194,23 @@ class Command:
 
 
 @contextlib.asynccontextmanager
-async def started(folder: Path, scenario: Mapping[str, Any] | str, *flags: str) -> AsyncIterator[Command]:
+async def started(
+    folder: Path, scenario: Mapping[str, Any] | str, *flags: str, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Command]:
     """`cotenant run` in `folder`, which is where the scenario and `runs/` lie; killed if the test is."""
     name = scenario if isinstance(scenario, str) else "test.yaml"
     if not isinstance(scenario, str):
         (folder / name).write_text(yaml.safe_dump(dict(scenario)), encoding="utf-8")
-    async with started_command(folder, "run", name, *flags) as command:
+    async with started_command(folder, "run", name, *flags, env=env) as command:
         yield command
 
 
 @contextlib.asynccontextmanager
-async def started_command(folder: Path, *arguments: str) -> AsyncIterator[Command]:
-    """Any `cotenant` command."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "160"}
+async def started_command(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Command]:
+    """Any `cotenant` command; `env` is added to this process's own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "160", **(env or {})}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "cotenant.cli.main", *arguments, cwd=folder, env=environment,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -218,10 +225,14 @@ async def started_command(folder: Path, *arguments: str) -> AsyncIterator[Comman
 
 
 async def ran(
-    folder: Path, scenario: Mapping[str, Any] | str, *flags: str, deadline_s: float = DEADLINE_S
+    folder: Path,
+    scenario: Mapping[str, Any] | str,
+    *flags: str,
+    env: Mapping[str, str] | None = None,
+    deadline_s: float = DEADLINE_S,
 ) -> Ended:
     """The same, to its end."""
-    async with started(folder, scenario, *flags) as command:
+    async with started(folder, scenario, *flags, env=env) as command:
         return await command.end(deadline_s)
 
 
@@ -229,6 +240,22 @@ async def gate(folder: Path, run_dir: Path, *flags: str) -> Ended:
     """`cotenant gate` of a recorded run."""
     async with started_command(folder, "gate", str(run_dir), *flags) as command:
         return await command.end()
+
+
+async def interrupted(ended: Ended, code: int) -> None:
+    """Holds a run that a signal ended to what is promised: it says how to judge it, and can be judged."""
+    assert ended.code == code, ended.err
+    assert ended.manifest["status"] == "interrupted"
+    assert "cotenant gate" in ended.err
+    assert ended.run_dir is not None
+    assert (await gate(ended.run_dir.parent, ended.run_dir)).code in (1, 3, 4)
+    assert {row["end"] for row in ended.streams()} <= {"eos", "open", "aborted"}
+
+
+def _marks_bytes(run_dir: Path | None) -> int:
+    if run_dir is None or not (run_dir / "manifest.json").exists():
+        return -1
+    return sum(file.stat().st_size for file in (run_dir / "tables" / "marks").glob("*"))
 
 
 def _marks(run_dir: Path) -> Iterator[tuple[str, str, str]]:

@@ -1,11 +1,12 @@
 """`cotenant run --mqtt`: what a dashboard sees of a run, and that no broker keeps a run from its end."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,16 @@ from tests.conductor.harness import Ended, ran, speech, speech_server, started, 
 from tests.live.mosquitto import Mosquitto, Subscriber, mosquitto, needs_mosquitto, subscribed, until
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Mosquitto]:
-    with mosquitto(tmp_path) as broker:
-        yield broker
+@contextlib.asynccontextmanager
+async def dashboard(folder: Path, *flags: str) -> AsyncIterator[tuple[Mosquitto, Subscriber]]:
+    """A broker and a subscriber; neither start nor end holds up the runs of other tests."""
+    with contextlib.ExitStack() as stack:
+        broker = await asyncio.to_thread(stack.enter_context, mosquitto(folder))
+        subscriber = await asyncio.to_thread(stack.enter_context, subscribed(broker, *flags, "-q", "1"))
+        try:
+            yield broker, subscriber
+        finally:
+            await asyncio.to_thread(stack.close)
 
 
 def stuttering(number: int, _served: object) -> Any:
@@ -61,14 +68,10 @@ def underruns_of(ended: Ended) -> Counter[int]:
 
 
 @needs_mosquitto
-def test_a_run_as_it_is_published(tmp_path: Path, broker: Mosquitto) -> None:
-    async def run() -> Ended:
-        async with speech_server(stuttering) as server:
-            return await ran(tmp_path, scenario(server.url), "--mqtt", broker.url)
-
-    with subscribed(broker, "-q", "1") as subscriber:
-        ended = asyncio.run(run())
-        until(lambda: len(told(subscriber, "status")) >= 2, "the last status")
+async def test_a_run_as_it_is_published(folder: Path) -> None:
+    async with dashboard(folder) as (broker, subscriber), speech_server(stuttering) as server:
+        ended = await ran(folder, scenario(server.url), "--mqtt", broker.url)
+        await asyncio.to_thread(until, lambda: len(told(subscriber, "status")) >= 2, "the last status")
     assert ended.run_dir is not None, ended.err
     assert {topic.rpartition("/")[0] for topic, _, _ in subscriber.lines()} == {
         "lab", f"lab/{ended.run_dir.name}"
@@ -90,7 +93,7 @@ def test_a_run_as_it_is_published(tmp_path: Path, broker: Mosquitto) -> None:
     (verdict,) = told(subscriber, "verdict")
     assert verdict["exit_code"] == ended.code
     assert verdict["verdict"] == ended.summary["verdict"]
-    assert str(tmp_path) not in json.dumps(lines)
+    assert str(folder) not in json.dumps(lines)
     first, last = told(subscriber, "status")
     assert (first["status"], last["status"]) == ("running", "complete")
     assert ended.manifest["mqtt"] == {"published": len(lines), "dropped": 0, "reconnects": 0}
@@ -98,23 +101,20 @@ def test_a_run_as_it_is_published(tmp_path: Path, broker: Mosquitto) -> None:
 
 
 @needs_mosquitto
-def test_every_underrun_is_seen_once_though_the_broker_is_killed_in_mid_run(
-    tmp_path: Path, broker: Mosquitto
-) -> None:
-    async def run() -> Ended:
+async def test_every_underrun_is_seen_once_though_the_broker_is_killed_in_mid_run(folder: Path) -> None:
+    async with dashboard(folder, "-c", "-i", "dashboard") as (broker, subscriber):
         async with (
             speech_server(stuttering) as server,
-            started(tmp_path, scenario(server.url), "--mqtt", broker.url) as command,
+            started(folder, scenario(server.url), "--mqtt", broker.url) as command,
         ):
             await command.until_marked("measure", "alone")
             await asyncio.to_thread(broker.stop, kill=True)
             await command.until_marked("measure", "alone", "end")
             await asyncio.to_thread(broker.start)
-            return await command.end()
-
-    with subscribed(broker, "-c", "-i", "dashboard", "-q", "1") as subscriber:
-        ended = asyncio.run(run())
-        until(lambda: "published" in told(subscriber, "status")[-1], "the last status")
+            ended = await command.end()
+        await asyncio.to_thread(
+            until, lambda: "published" in told(subscriber, "status")[-1], "the last status"
+        )
     seen: list[dict[str, Any]] = []
     for line in told(subscriber, "underrun"):
         if not seen or line["seq"] > seen[-1]["seq"]:
@@ -125,36 +125,30 @@ def test_every_underrun_is_seen_once_though_the_broker_is_killed_in_mid_run(
 
 
 @needs_mosquitto
-def test_the_last_will_of_a_run_that_was_killed(tmp_path: Path, broker: Mosquitto) -> None:
-    async def run() -> None:
+async def test_the_last_will_of_a_run_that_was_killed(folder: Path) -> None:
+    async with dashboard(folder) as (broker, subscriber):
         async with (
             speech_server() as server,
-            started(tmp_path, scenario(server.url), "--mqtt", broker.url) as command,
+            started(folder, scenario(server.url), "--mqtt", broker.url) as command,
         ):
             await command.until_marked("measure", "alone")
             command.process.send_signal(signal.SIGKILL)
             await command.end()
-
-    with subscribed(broker, "-q", "1") as subscriber:
-        asyncio.run(run())
-        until(lambda: len(told(subscriber, "status")) == 2, "the last will")
+        await asyncio.to_thread(until, lambda: len(told(subscriber, "status")) == 2, "the last will")
     assert [line["status"] for line in told(subscriber, "status")] == ["running", "interrupted"]
 
 
 @needs_mosquitto
-def test_an_interrupted_run_says_so_itself(tmp_path: Path, broker: Mosquitto) -> None:
-    async def run() -> Ended:
+async def test_an_interrupted_run_says_so_itself(folder: Path) -> None:
+    async with dashboard(folder) as (broker, subscriber):
         async with (
             speech_server() as server,
-            started(tmp_path, scenario(server.url), "--mqtt", broker.url) as command,
+            started(folder, scenario(server.url), "--mqtt", broker.url) as command,
         ):
             await command.until_marked("measure", "alone")
             command.process.send_signal(signal.SIGINT)
-            return await command.end()
-
-    with subscribed(broker, "-q", "1") as subscriber:
-        ended = asyncio.run(run())
-        until(lambda: len(told(subscriber, "status")) == 2, "the last status")
+            ended = await command.end()
+        await asyncio.to_thread(until, lambda: len(told(subscriber, "status")) == 2, "the last status")
     assert ended.code == 130
     assert told(subscriber, "status")[-1]["status"] == "interrupted"
     assert told(subscriber, "status")[-1]["seq"] is not None
@@ -163,19 +157,13 @@ def test_an_interrupted_run_says_so_itself(tmp_path: Path, broker: Mosquitto) ->
     assert ended.manifest["mqtt"]["dropped"] == 0
 
 
-def test_a_broker_that_never_answers_changes_no_verdict(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COTENANT_MQTT_USER", "me")
-    monkeypatch.setenv("COTENANT_MQTT_PASSWORD", "s3cret-0123456789")
-
-    async def run(port: int) -> Ended:
-        async with speech_server() as server:
-            told = scenario(server.url)  # long enough to wait for it in vain
-            return await ran(tmp_path, told, "--mqtt", f"mqtt://127.0.0.1:{port}/lab")
-
+async def test_a_broker_that_never_answers_changes_no_verdict(folder: Path) -> None:
+    secret = {"COTENANT_MQTT_USER": "me", "COTENANT_MQTT_PASSWORD": "s3cret-0123456789"}
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        ended = asyncio.run(run(silent.getsockname()[1]))
+        url = f"mqtt://127.0.0.1:{silent.getsockname()[1]}/lab"
+        async with speech_server() as server:
+            long_enough = scenario(server.url)  # to wait for it in vain
+            ended = await ran(folder, long_enough, "--mqtt", url, env=secret)
     assert ended.manifest["status"] == "complete"
     assert ended.summary["stages"][0]["speech"]["streams"] > 0
     assert ended.manifest["mqtt"]["published"] == 0
@@ -189,8 +177,8 @@ def test_a_broker_that_never_answers_changes_no_verdict(
 
 
 @pytest.mark.parametrize("url", ["mqtt://me:s3cret@broker", ""])
-def test_a_bad_address_ends_before_anything_starts(tmp_path: Path, url: str) -> None:
-    ended = asyncio.run(ran(tmp_path, scenario("http://127.0.0.1:9"), "--mqtt", url))
+async def test_a_bad_address_ends_before_anything_starts(folder: Path, url: str) -> None:
+    ended = await ran(folder, scenario("http://127.0.0.1:9"), "--mqtt", url)
     assert ended.code == 2
     assert ended.run_dir is None
     assert "s3cret" not in ended.err
