@@ -24,6 +24,8 @@ MARKS: Final = ("stage", "settle", "measure", "drain", "tenant", "fault")
 WARM_STAGE: Final = "warm"
 SOLO_PREFIX: Final = "solo:"
 AGAIN_SUFFIX: Final = "/again"
+# The fault `not-run:<stage>`: a window that was left out; manifest.json has the reason under `not_run`.
+NOT_RUN: Final = "not-run:"
 
 # A stream's id is the index of its load process times this, plus its number there.
 STREAMS_PER_PROCESS: Final = 1_000_000

@@ -1,11 +1,14 @@
 """What the parts of a run share: its facts, what changes while it goes on, its marks and logs."""
 
+import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from cotenant.conductor.gone import Gone
 from cotenant.conductor.preflight import Device
 from cotenant.live.progress import Progress
 from cotenant.run_dir import manifest
@@ -66,13 +69,16 @@ class Run:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """What changes while a run goes on. `stopped`: why it ends after this stage; `mps`: its own daemon."""
+    """What changes while a run goes on. `stopped`: why nothing more can be measured; `mps`: its own daemon;
+    `gone`: by tenant, the services that were lost."""
 
     stage: str = "start"
     stopped: str | None = None
     closing: bool = False
     mps: own_mps.Daemon | None = None
     counts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    gone: dict[str, Gone] = field(default_factory=dict)
+    _leaving: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
 
     def count(self, name: str, event: Mapping[str, Any]) -> None:
         """Takes a load process's progress."""
@@ -80,7 +86,7 @@ class State:
             self.counts[name] = event
 
     def ended(self, run: Run, name: str, how: str) -> None:
-        """A child has ended: a tenant's end ends the run after its stage; who waits for a load misses it."""
+        """A child has ended: what needs a tenant that did is not run; who waits for a load misses it."""
         if self.closing or name.startswith(LOAD):
             return
         if name.startswith(OBSERVER):
@@ -91,9 +97,28 @@ class State:
             return
         tenant = name.partition("@")[0]  # a replica has the id `tenant@number`
         run.mark_now("fault", f"tenant:{tenant}")
-        if self.stopped is None:
+        if tenant not in self.gone or not self.gone[tenant].for_good:
             tail = launch.log_tail(run.run_dir / "logs", name)
-            self.stopped = f"the tenant {name!r} ended ({how}) in {self.stage}{tail}"
+            self.lose(Gone(tenant=tenant, stage=self.stage, process=name, how=how, tail=tail))
+
+    def lose(self, gone: Gone) -> None:
+        """Whoever waits for its loads need not."""
+        self.gone[gone.tenant] = gone
+        self._leaving[gone.tenant].set()
+
+    def found(self, tenant: str) -> None:
+        """An attached service is there again."""
+        del self.gone[tenant]
+        self._leaving[tenant].clear()
+
+    async def leaves(self, tenant: str) -> None:
+        """Until the tenant is gone."""
+        await self._leaving[tenant].wait()
+
+    @property
+    def lost(self) -> list[Gone]:
+        """What has ended for good, in order."""
+        return [one for one in self.gone.values() if one.for_good]
 
     def _lost_mps(self, run: Run, how: str) -> None:
         run.mark_now("fault", MPS)

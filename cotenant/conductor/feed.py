@@ -10,6 +10,7 @@ from typing import Any, Final
 from cotenant.conductor.context import Run
 from cotenant.conductor.follow import Follower
 from cotenant.conductor.plan import windows
+from cotenant.errors import CotenantError
 from cotenant.live.broker import Broker
 from cotenant.live.mqtt import Announcer, Told
 from cotenant.live.outbox import Outbox, time_text
@@ -114,7 +115,11 @@ class Feed:
         self.recorded()
         if self._announcer is None or self._run_dir is None:
             return
-        told = self._announcer.finish({"run_id": self._running["run_id"], "status": status})
+        left_out = 0
+        with contextlib.suppress(CotenantError):
+            left_out = len(manifest.read(self._run_dir).get("not_run", ()))
+        last = {"run_id": self._running["run_id"], "status": status, "not_run": left_out}
+        told = self._announcer.finish(last)
         with contextlib.suppress(OSError):
             manifest.write(self._run_dir, {**manifest.read(self._run_dir), "mqtt": told.facts})
         self._say(_sentence(told, self._broker.name, self._announcer.topic))
@@ -123,7 +128,9 @@ class Feed:
 def _stage(entry: Mapping[str, Any]) -> dict[str, Any]:
     speech = entry.get("speech") or {}
     figures = {name: speech.get(name) for name in ("streams", "underruns", "clean_share")}
-    return {"name": entry["name"], "verdict": entry["verdict"], "validity": entry["validity"], **figures}
+    why = (entry.get("why") or {}).get("verdict")
+    verdict = {"verdict": entry["verdict"], "validity": entry["validity"], "why": why}
+    return {"name": entry["name"], **verdict, **figures}
 
 
 def _sentence(told: Told, broker: str, topic: str) -> str:

@@ -1,6 +1,7 @@
 """What a run's tables say while they are written: stages, underruns and each load's figures, as messages."""
 
-from collections import defaultdict
+import contextlib
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +12,10 @@ import pyarrow as pa
 
 from cotenant.conductor.heard import HeardVoice
 from cotenant.conductor.tail import Tail
+from cotenant.errors import UserError
 from cotenant.playback.player import PlayerOptions
-from cotenant.records import WARM_STAGE
+from cotenant.records import NOT_RUN, WARM_STAGE
+from cotenant.run_dir import manifest
 from cotenant.units import NS_PER_MS
 
 _PHASES: Final = ("stage", "settle", "measure", "drain")
@@ -65,10 +68,11 @@ class Follower:
         wall: Callable[[int], str],
         put: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
-        self._options, self._wall, self._put = options, wall, put
+        self._options, self._wall, self._put, self._run_dir = options, wall, put, run_dir
         self._tails = {name: Tail(run_dir, name) for name in ("streams", "chunks", "tokens", "marks")}
         self._windows: dict[Key, _Window] = {}
         self._rounds: dict[str, int] = {}
+        self._left_out: Counter[str] = Counter()
         self._streams: dict[int, _Stream] = {}
         self._early: dict[int, HeardVoice] = defaultdict(HeardVoice)
         self._owner: dict[int, tuple[Key, str]] = {}
@@ -92,6 +96,8 @@ class Follower:
     def _mark(self, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What is to be told of a mark."""
         what, name, edge = row["what"], row["name"], row["edge"]
+        if what == "fault" and name.startswith(NOT_RUN):
+            return self._not_run(name.removeprefix(NOT_RUN), row["t"])
         if what not in _PHASES:
             return None
         if (what, edge) == ("stage", "start"):
@@ -111,6 +117,16 @@ class Follower:
             window.tokens.clear()
             window.streams.clear()
         return {"name": name, "round": key[1], "phase": what, "edge": edge, "at": self._wall(row["t"])}
+
+    def _not_run(self, name: str, t_ns: int) -> Mapping[str, Any]:
+        """A window that is left out: its round and the reason were put into the manifest before."""
+        told: Mapping[str, Any] = {}
+        self._left_out[name] += 1
+        with contextlib.suppress(UserError, IndexError):
+            left = [one for one in manifest.read(self._run_dir).get("not_run", ()) if one["stage"] == name]
+            told = left[self._left_out[name] - 1]
+        where = {"name": name, "round": told.get("round", 0), "phase": "not-run", "edge": "end"}
+        return {**where, "at": self._wall(t_ns), "why": told.get("why")}
 
     def _chunks(self, batches: list[pa.RecordBatch]) -> None:
         for batch in batches:

@@ -15,8 +15,8 @@ from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLo
 from cotenant.conductor.plan import windows
 from cotenant.conductor.reporter import Reporter
 from cotenant.conductor.stage import StagePorts, run_window
+from cotenant.conductor.walk import LadderStopped, Walk
 from cotenant.errors import CouldNotRun
-from cotenant.records import SOLO_PREFIX
 from cotenant.tenants import launch
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
@@ -24,10 +24,6 @@ from cotenant.units import NS_PER_S
 _STOP_LIMIT_S: Final = 3.0
 _EXIT_LIMIT_S: Final = 1.0
 _SOCKET_FOLDER_BYTES: Final = 70
-
-
-class LadderStopped(Exception):
-    """The run cannot go on; what was recorded stays and is judged. The message is for the user."""
 
 
 async def climb(run: Run) -> None:
@@ -69,6 +65,7 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
     await start.warm(run, state, processes, report)
     await sharing.verify(run, reaper, state.mps)
     watch.note_observers(run, tell=True)
+    walk = Walk(run=run, state=state)
     ports = StagePorts(
         now_ns=time.monotonic_ns,
         sleep_until_ns=_sleep_until_ns,
@@ -76,21 +73,14 @@ async def _go(run: Run, state: State, control: ControlServer, reaper: Reaper) ->
         wait_idle=lambda limit_ns: launch.wait_idle(ours, limit_ns=limit_ns),
         phase=report.phase,
         decided=lambda stage: looks.decided(run.run_dir, stage),
+        hopeless=walk.hopeless,
+        unsettled=walk.unsettled,
     )
     ticker = asyncio.create_task(report.tick())
-    measured = False
     try:
-        for step, window in enumerate(plan, start=1):
-            state.stage = window.stage
-            report.window(step, window)
-            try:
-                await run_window(window, processes, run.scenario.timing, ports)
-            except LoadProcessLost as lost:
-                await _raise_lost(run, control, reaper, lost, measured)
-            report.phase("done")
-            measured = measured or not window.stage.startswith(SOLO_PREFIX)
-            if state.stopped is not None:
-                raise LadderStopped(state.stopped) if measured else CouldNotRun(state.stopped)
+        await walk.through(plan, lambda one: run_window(one, processes, run.scenario.timing, ports), report)
+    except LoadProcessLost as lost:
+        await _raise_lost(run, control, reaper, lost, walk.measured)
     finally:
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)

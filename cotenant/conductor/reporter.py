@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 
 from cotenant.conductor.context import Run, State
+from cotenant.conductor.gone import lacking
 from cotenant.conductor.plan import Window
 from cotenant.live import progress
 
@@ -15,11 +16,18 @@ class Reporter:
     def __init__(self, run: Run, state: State, plan: Sequence[Window]) -> None:
         self._run, self._state, self._plan = run, state, plan
         self._step, self._phase, self._end_ns = 0, "", 0
+        self._left_out: tuple[str, str] | None = None
 
     def window(self, step: int, window: Window) -> None:
-        self._step, self._state.counts = step, {}
+        self._step, self._state.counts, self._left_out = step, {}, None
         self._end_ns = time.monotonic_ns() + window.estimate_ns
         self.show()
+
+    def left_out(self, step: int, window: Window, why: str) -> None:
+        """A window that is not run; nothing of it is left to wait for."""
+        self._step, self._state.counts, self._left_out = step, {}, (window.stage, why)
+        self._end_ns = time.monotonic_ns()
+        self.phase("not run")
 
     def phase(self, phase: str) -> None:
         self._phase = phase
@@ -28,15 +36,17 @@ class Reporter:
     def show(self) -> None:
         left_ns = None
         if self._step:
-            rest_ns = sum(window.estimate_ns for window in self._plan[self._step :])
+            rest_ns = sum(window.estimate_ns for window in self._plan[self._step :] if self._will_run(window))
             left_ns = rest_ns + max(0, self._end_ns - time.monotonic_ns())
         total = {
             key: sum(int(event.get(key) or 0) for event in self._state.counts.values())
             for key in ("streams", "underruns", "failed")
         }
+        stage, not_run = self._left_out or (self._state.stage, "")
         self._run.progress.show(
             progress.State(
-                stage=self._state.stage,
+                stage=stage,
+                not_run=not_run,
                 phase=self._phase,
                 step=self._step,
                 steps=len(self._plan),
@@ -44,6 +54,9 @@ class Reporter:
                 **total,
             )
         )
+
+    def _will_run(self, window: Window) -> bool:
+        return lacking(self._run.scenario, window, self._state.gone) is None
 
     async def tick(self) -> None:
         while True:

@@ -17,8 +17,9 @@ from typing import Any, Literal
 from cotenant import __version__
 from cotenant.conductor import cores, preflight, sharing
 from cotenant.conductor.context import Run, without
-from cotenant.conductor.ladder import LadderStopped, climb
+from cotenant.conductor.ladder import climb
 from cotenant.conductor.plan import looks_ns, windows
+from cotenant.conductor.walk import LadderStopped
 from cotenant.errors import CouldNotRun
 from cotenant.live.progress import Progress
 from cotenant.records import SCHEMA_VERSION

@@ -27,6 +27,8 @@ class StagePorts:
     wait_idle: Callable[[int], Awaitable[bool]]  # limit_ns -> idle within it
     phase: Callable[[str], None]
     decided: Callable[[str], Awaitable[bool]]  # stage -> whether every gate of it is, by what is recorded
+    hopeless: Callable[[str, Window], Awaitable[None]]  # until this load can have no output any more
+    unsettled: Callable[[str, Sequence[str]], Awaitable[None]]  # stage, loads that had none
 
 
 async def run_window(
@@ -35,7 +37,8 @@ async def run_window(
     """Runs one window; `processes` maps each of the window's loads to its process.
 
     Marks what happened. A load that does not settle is marked as the fault `settle:<stage>` and measured all
-    the same: its figures are shown, the stage is INVALID. Raises LoadProcessLost.
+    the same: its figures are shown, the stage is INVALID. One whose service is gone is not waited for. Raises
+    LoadProcessLost.
     """
     involved = _unique(processes[load] for load in window.loads)
     for process in involved:
@@ -56,9 +59,17 @@ async def run_window(
 async def _settle(
     window: Window, processes: Mapping[str, LoadProcess], timing: Timing, ports: StagePorts, start_ns: int
 ) -> None:
-    waits = [processes[load].wait("settled", load=load) for load in window.loads]
-    if not await _within(waits, start_ns + timing.settle_limit_ns, ports):
+    settled: set[str] = set()
+
+    async def wait(load: str) -> None:
+        if await _unless(processes[load].wait("settled", load=load), ports.hopeless(load, window)):
+            settled.add(load)
+
+    limit_ns = start_ns + timing.settle_limit_ns
+    await _within([wait(load) for load in window.loads], limit_ns, ports)
+    if missing := [load for load in window.loads if load not in settled]:
         ports.mark("fault", f"settle:{window.stage}", "start", ports.now_ns())
+        await ports.unsettled(window.stage, missing)
     await ports.sleep_until_ns(start_ns + window.settle_ns)
     ports.mark("settle", window.stage, "end", ports.now_ns())
 
@@ -125,6 +136,20 @@ async def _within(waits: Sequence[Awaitable[object]], limit_ns: int, ports: Stag
         return True
     finally:
         await _cancel(pending | {clock})
+
+
+async def _unless(wait: Awaitable[object], hopeless: Awaitable[None]) -> bool:
+    """Whether `wait` came before `hopeless` did; the other one is cancelled. Raises what `wait` raises."""
+    main: asyncio.Future[Any] = asyncio.ensure_future(wait)
+    end: asyncio.Future[Any] = asyncio.ensure_future(hopeless)
+    try:
+        await asyncio.wait({main, end}, return_when=asyncio.FIRST_COMPLETED)
+        if not main.done():
+            return False
+        main.result()
+        return True
+    finally:
+        await _cancel({main, end})
 
 
 async def _or_lost(wait: Awaitable[None], involved: Sequence[LoadProcess]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from cotenant.conductor import stand_ins
 from cotenant.conductor.context import LOAD, Run, State
 from cotenant.conductor.control import ControlServer, LoadProcess, LoadProcessLost
+from cotenant.conductor.gone import ended_by
 from cotenant.conductor.load_spec import group_loads, load_specs
 from cotenant.conductor.plan import used_loads, used_tenants
 from cotenant.conductor.reporter import Reporter
@@ -150,13 +151,18 @@ async def warm(run: Run, state: State, processes: Mapping[str, LoadProcess], rep
         if not warmed["ok"]:
             tail = launch.log_tail(run.run_dir / "logs", tenant)
             raise CouldNotRun(
-                state.stopped
+                _why_over(state)
                 or f"all {warmed['failed']} warm-up requests of {load!r} to the tenant {tenant!r} failed: "
                 f"{warmed.get('error_kind')}: {warmed.get('error')}{_hint(run, tenant, warmed)}{tail}"
             )
         _note_request(run, tenant, warmed.get("request"))
-        if state.stopped is not None:
-            raise CouldNotRun(state.stopped)
+        if (why := _why_over(state)) is not None:
+            raise CouldNotRun(why)
+
+
+def _why_over(state: State) -> str | None:
+    """Why a run that has measured nothing yet need not begin."""
+    return state.stopped or (ended_by(state.lost, ()) if state.lost else None)
 
 
 def _hint(run: Run, tenant: str, warmed: Mapping[str, Any]) -> str:

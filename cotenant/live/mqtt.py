@@ -7,10 +7,11 @@ whoever takes only a `seq` higher than the last one has each once and in order.
 
 status    retained. {"run_id", "status"}: `running`, `complete`, `failed` or `interrupted`. `running` also has
           `scenario`, `device`, `lookahead_ms`, `planned` (the number of windows); the last one also has
-          `published`, `dropped` and `reconnects`. The last will is `interrupted`, with `seq` null; where
-          `running` follows it, only the connection had broken.
+          `not_run` (how many windows were left out), `published`, `dropped` and `reconnects`. The last will
+          is `interrupted`, with `seq` null; where `running` follows it, only the connection had broken.
 stage     retained. {"name", "round", "phase", "edge", "at"}: phase is `stage` (the whole of it), `settle`,
-          `measure` or `drain`, edge `start` or `end`; the names of references begin with `solo:`.
+          `measure` or `drain`, edge `start` or `end`; the names of references begin with `solo:`. A window
+          that is left out has one message, phase `not-run`, edge `end`, with `why`.
 underrun  {"stage", "round", "window", "load", "tenant", "listener", "utterance", "stream", "at", "media_ms",
           "duration_ms"}: one silence that a listener heard, told within about two seconds of its end.
           window is `settle`, `measure` or `after` (due when the window was over).
@@ -18,7 +19,8 @@ metrics   each second of a stage: {"stage", "round", "phase", "loads": {load: {"
           "failed", "underruns", "tokens"}}, "total": {...}}: streams that were due in the measure window and
           have ended, those under way, and what became of them; tokens that arrived in the window.
 verdict   retained. {"run_id", "word", "verdict", "validity", "exit_code", "stages": [{"name", "verdict",
-          "validity", "streams", "underruns", "clean_share"}]}
+          "validity", "why", "streams", "underruns", "clean_share"}]}; why: what a stage without a verdict
+          lacks, else null.
 
 Nothing here is waited for while a run goes on: the queue is bounded, and what does not fit is counted.
 """

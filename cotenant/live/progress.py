@@ -19,7 +19,8 @@ _NAME_COLUMNS: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is known at one instant. `left_ns` is the estimate for the whole run, None before it is known."""
+    """What is known at one instant. `left_ns` is the estimate for the whole run, None before it is known;
+    `not_run` why this stage is left out."""
 
     stage: str
     phase: str
@@ -29,6 +30,7 @@ class State:
     streams: int = 0
     underruns: int = 0
     failed: int = 0
+    not_run: str = ""
 
 
 class Progress(Protocol):
@@ -61,7 +63,10 @@ def where_text(state: State, width: int | None = None) -> str:
 
 
 def figures_text(state: State) -> str:
-    """Underruns and failed streams so far; empty where no stream has ended."""
+    """Underruns and failed streams so far; empty where no stream has ended. Of a stage that is left out
+    why."""
+    if state.not_run:
+        return state.not_run
     parts = []
     if state.streams:
         parts.append(f"{state.underruns} underruns in {state.streams} streams")
@@ -117,7 +122,8 @@ class TerminalProgress:
         if state.step:
             width = max(8, min(_NAME_COLUMNS, self._console.width // 3))
             name = set_cell_size(cut(state.stage, width), width)
-            self._print(self._marked(state, f"{name}  {figures_text(state) or 'no stream ended'}"))
+            told = f"not run: {state.not_run}" if state.not_run else figures_text(state) or "no stream ended"
+            self._print(self._marked(state, f"{name}  {told}"))
 
     def _marked(self, state: State, text: str) -> Text:
         sign, colour = mark_of(state, self._console.encoding)

@@ -1,6 +1,9 @@
 """A tenant that somebody else runs: the only thing to do is to see that it answers."""
 
+import asyncio
+import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -9,6 +12,7 @@ from cotenant.tenants import vllm
 from cotenant.tenants.http_probe import connector, get, http_url
 
 _LIMIT_S = 5.0
+_CONNECT_LIMIT_S = 2.0
 
 
 async def check(
@@ -36,3 +40,27 @@ async def facts(url: str, *, ca_file: str | None = None, insecure: bool = False)
     """What an attached LLM server tells of itself, where it is a vLLM; else nothing."""
     told = await vllm.describe(url, None, total_s=None, trusted=connector(url, ca_file, insecure=insecure))
     return told if told["version"] is not None and told["kv_cache"]["blocks"] is not None else {}
+
+
+async def refuses(url: str) -> bool:
+    """Whether each address of the url's host refuses a connection now: nothing listens there.
+
+    Silence, a name that does not resolve and any other failure say nothing of that.
+    """
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_CONNECT_LIMIT_S):
+            found = await loop.getaddrinfo(parts.hostname or "", port, type=socket.SOCK_STREAM)
+            for family, kind, protocol, _, address in found:
+                with socket.socket(family, kind, protocol) as probe:
+                    probe.setblocking(False)
+                    try:
+                        await loop.sock_connect(probe, address)
+                    except ConnectionRefusedError:
+                        continue
+                return False
+    except (OSError, UnicodeError):  # TimeoutError among them
+        return False
+    return bool(found)

@@ -1,7 +1,7 @@
 """The life of a window, in virtual time: order of commands, marks, limits, lost processes."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -75,6 +75,7 @@ def play(
     askers: dict[str, list[tuple[int, dict[str, Any]]]],
     window: Window = WINDOW,
     undecided: int = 0,
+    gone_s: Mapping[str, float] | None = None,
 ) -> tuple[list[tuple[str, str, str, int]], list[Scripted], BaseException | None]:
     marks: list[tuple[str, str, str, int]] = []
     clock = Clock()
@@ -89,6 +90,12 @@ def play(
         looked.append(stage)
         return len(looked) > undecided
 
+    async def hopeless(load: str, _window: Window) -> None:
+        await clock.sleep_until_ns(round((gone_s or {}).get(load, 10**6) * NS_PER_S))
+
+    async def unsettled(_stage: str, loads: Sequence[str]) -> None:
+        marks.append(("unsettled", ",".join(loads), "", clock.now_ns))
+
     async def main() -> BaseException | None:
         a, b = Scripted("listeners", clock, listeners), Scripted("askers", clock, askers)
         processes.extend([a, b])
@@ -99,6 +106,8 @@ def play(
             wait_idle=idle,
             phase=lambda _name: None,
             decided=decided,
+            hopeless=hopeless,
+            unsettled=unsettled,
         )
         work: Awaitable[None] = run_window(
             window, {"voices": a, "faces": a, "decode": b}, Timing.model_validate({}), ports
@@ -163,8 +172,22 @@ def test_it_settles_at_least_as_long_as_asked() -> None:
 def test_a_load_that_never_settles_is_a_fault_and_is_measured_all_the_same() -> None:
     marks, _, error = play(GOOD_LISTENERS, {**GOOD_ASKERS, "start": []})
     assert error is None
-    assert ("fault", "settle:s", "start", COMMAND_LEAD_NS + 60 * NS_PER_S) in marks
+    at_ns = COMMAND_LEAD_NS + 60 * NS_PER_S
+    assert ("fault", "settle:s", "start", at_ns) in marks
+    assert ("unsettled", "decode", "", at_ns) in marks
     assert [m for m in marks if m[0] == "measure"]
+
+
+def test_a_load_whose_service_is_gone_is_not_waited_for_and_the_others_are() -> None:
+    late = {**GOOD_LISTENERS, "start": [settled("voices", 9), settled("faces", 2)]}
+    marks, _, error = play(late, {**GOOD_ASKERS, "start": []}, gone_s={"decode": 5, "faces": 20})
+    assert error is None
+    assert ("fault", "settle:s", "start", 9 * NS_PER_S) in marks
+    assert [m[1] for m in marks if m[0] == "unsettled"] == ["decode"]
+    assert ("settle", "s", "end", 9 * NS_PER_S) in marks
+    marks, _, error = play(late, {**GOOD_ASKERS, "start": []}, gone_s={"decode": 0.5, "voices": 0.5})
+    assert error is None
+    assert ("settle", "s", "end", COMMAND_LEAD_NS + 3 * NS_PER_S) in marks  # as long as asked
 
 
 def test_utterances_that_never_end_and_a_load_that_does_not_stop_are_faults() -> None:
