@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cotenant.plain import without_controls
 from cotenant.units import format_share
-from cotenant.verdict.judging import NOT_MEASURED
+from cotenant.verdict.left_out import NOT_MEASURED
 from cotenant.verdict.sample import look_up
 from cotenant.verdict.summary import exit_code, failed_unmeasured
 
@@ -50,7 +50,7 @@ def error_text(summary: Mapping[str, Any]) -> str:
 
 def not_measured(stage: Mapping[str, Any]) -> bool:
     """Whether a stage has no measure window."""
-    return bool((stage.get("why") or {}).get("verdict") == NOT_MEASURED)
+    return str((stage.get("why") or {}).get("verdict") or "").startswith(NOT_MEASURED)
 
 
 def stalled_text(entry: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from cotenant.verdict.compare import pairs
 from cotenant.verdict.compare_metric import TAIL, Both, Decision, compare_metric
 from cotenant.verdict.effects import METRICS, STANDING_S, STANDING_SHARE, metrics_of
 from cotenant.verdict.facts import Facts, read_facts
+from cotenant.verdict.left_out import NOT_MEASURED, with_reason
 from cotenant.verdict.plan import Plan, StagePlan, decision_of, player_of, read_plan
 from cotenant.verdict.sample import Ratio
 from cotenant.verdict.stages import StageFacts, a_a_ratios, stage_facts
@@ -116,7 +117,7 @@ def _stage(
     ]
     for name, run in (("A", a), ("B", b)):
         if stage_a.name not in run.plan.measured:
-            invalid.append(f"{name}: this stage was not measured")
+            invalid.append(f"{name}: {with_reason(NOT_MEASURED, run.plan, stage_a.name)}")
     rows = None
     if paired and facts_a.paired is not None and facts_b.paired is not None:
         own, other = facts_b.paired.own.rows, facts_a.paired.own.rows

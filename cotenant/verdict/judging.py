@@ -10,6 +10,7 @@ from cotenant.records import Recording
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.failures import decided_by, headline
 from cotenant.verdict.gates import Gate, worst
+from cotenant.verdict.left_out import NOT_MEASURED, with_reason
 from cotenant.verdict.options import JudgeOptions
 from cotenant.verdict.paths import kinds_of
 from cotenant.verdict.plan import Plan, decision_of, player_of, read_plan
@@ -20,7 +21,6 @@ from cotenant.verdict.written_gates import resolve
 NOT_ALONE: Final = "the voice does not live here even alone"
 LATE_ALONE: Final = "with this lookahead the voice begins too late even alone"
 NO_GATE: Final = "no gate was asked"
-NOT_MEASURED: Final = "this stage was not measured"
 NOT_JUDGED: Final = "no gate was judged: no stage has what the gates are about"
 
 
@@ -107,7 +107,7 @@ def _alone(baseline: Mapping[str, Any]) -> str:
 def stage_verdict(plan: Plan, stage: str, judged: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """The verdict of a stage by its judged gates, and why it is none; `""` where the gates say it."""
     if stage not in plan.measured:
-        return "inconclusive", NOT_MEASURED
+        return "inconclusive", with_reason(NOT_MEASURED, plan, stage)
     verdict = worst(gate["verdict"] for gate in judged if gate["level"] == "fail")
     return verdict, "" if judged else "no gate is asked of this stage"
 

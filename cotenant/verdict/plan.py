@@ -47,6 +47,15 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotRun:
+    """A planned window that was left out, and why."""
+
+    stage: str
+    round: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The scenario of a run as the verdict reads it, and its windows by stage name (rounds in order)."""
 
@@ -58,6 +67,7 @@ class Plan:
     faults: tuple[tuple[int, str], ...]
     last_ns: int
     has_gpu: bool
+    not_run: tuple[NotRun, ...] = ()
 
     @property
     def baseline(self) -> StagePlan | None:
@@ -114,6 +124,7 @@ def read_plan(recording: Recording) -> Plan:
         faults=_faults(recording),
         last_ns=last_ns,
         has_gpu=_device_kind(recording.manifest) == "gpu",
+        not_run=_not_run(recording.manifest),
     )
 
 
@@ -202,6 +213,15 @@ def _last_ns(recording: Recording) -> int:
         if len(values):
             latest = max(latest, int(values.max()))
     return latest
+
+
+def _not_run(manifest: Mapping[str, Any]) -> tuple[NotRun, ...]:
+    told = manifest.get("not_run")
+    return tuple(
+        NotRun(stage=str(one.get("stage")), round=int(one.get("round") or 0), why=str(one.get("why")))
+        for one in (told if isinstance(told, list) else ())
+        if isinstance(one, dict)
+    )
 
 
 def _device_kind(manifest: Mapping[str, Any]) -> str:

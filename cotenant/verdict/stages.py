@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cotenant.records import SOLO_PREFIX
 from cotenant.units import ms_from_ns
 from cotenant.verdict.caveats import Caveat, engine_caveats, measuring_caveats
 from cotenant.verdict.caveats_gpu import Watched, baselines_drifted, machine_findings
@@ -15,6 +16,7 @@ from cotenant.verdict.face_part import face_part
 from cotenant.verdict.facts import Facts, Paired, paired, timing_errors
 from cotenant.verdict.failures import Failure, failures_of
 from cotenant.verdict.gates import Doubt
+from cotenant.verdict.left_out import left_out_caveats, with_reason
 from cotenant.verdict.llm import llm_part
 from cotenant.verdict.observed import canary_part, gpu_part
 from cotenant.verdict.paths import FACE_METRICS
@@ -98,7 +100,8 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
             *measuring_caveats(facts.recording, plan, errors, windows),
             *engine_caveats(facts.recording, plan, stage, windows),
             *([] if match is None else under_way_caveat(match.own.under_way)),
-            *silence_caveat(facts, silent),
+            *silence_caveat(facts, stage, silent),
+            *left_out_caveats(plan, stage),
         ],
         failures=failures_of(facts, stage),
         doubt=_doubt(facts, errors),
@@ -155,10 +158,12 @@ def put_reference(
             if not len(matched[0]):
                 part.why[""] = NO_PAIRS
     for load in facts.plan.of_kind(stage, "faces"):
-        _against_solo(part, "", found, "face", solo.get(load.name), "face", _FACE_NUMBERS)
+        lacking = with_reason(NO_SOLO, facts.plan, SOLO_PREFIX + load.name)
+        _against_solo(part, "", found, "face", solo.get(load.name), "face", _FACE_NUMBERS, lacking)
     for load in facts.plan.of_kind(stage, "completions"):
         path = f"llm.{load.name}"
-        _against_solo(part, f"{path}.", found, path, solo.get(load.name), path, _LLM_NUMBERS)
+        lacking = with_reason(NO_SOLO, facts.plan, SOLO_PREFIX + load.name)
+        _against_solo(part, f"{path}.", found, path, solo.get(load.name), path, _LLM_NUMBERS, lacking)
     found.part.add("vs_reference", part)
 
 
@@ -185,10 +190,11 @@ def _against_solo(
     solo: StageFacts | None,
     solo_path: str,
     numbers: Mapping[str, tuple[str, str]],
+    lacking_solo: str,
 ) -> None:
     for name, (path, unit) in numbers.items():
         own, why = number_of(found.part, f"{own_path}.{path}")
-        reference, lacking = None, NO_SOLO
+        reference, lacking = None, lacking_solo
         if solo is not None and solo.invalid:
             lacking = f"the solo window is invalid ({solo.invalid[0]})"
         elif solo is not None:

@@ -47,6 +47,7 @@ from cotenant.verdict.judging import (
     was_measured,
     why_withheld,
 )
+from cotenant.verdict.left_out import why_not_run, with_reason
 from cotenant.verdict.lookaheads import what_if_part
 from cotenant.verdict.mend import mend_of
 from cotenant.verdict.options import JudgeOptions
@@ -168,8 +169,13 @@ def _stage_entry(
     facts: Facts, found: StageFacts, gates: Sequence[Gate], decision: str, withheld: str = ""
 ) -> dict[str, Any]:
     """A stage's entry; `withheld`: why its comparisons with the baseline are not judged."""
+    lacking = why_not_run(facts.plan, found.plan.name)
+
+    def withhold(gate: Gate) -> str:
+        return f"not measured: {lacking}" if lacking else withheld if is_claim(gate) else ""
+
     judged = [
-        judge_gate(gate, found.part, found.doubt, decision, facts.tail, withheld if is_claim(gate) else "")
+        judge_gate(gate, found.part, found.doubt, decision, facts.tail, withhold(gate))
         for gate in gates
         if applies(gate, facts.plan, found.plan)
     ]
@@ -223,6 +229,8 @@ def _a_a_entry(plan: Plan, again: StageFacts | None) -> dict[str, Any]:
     entry: dict[str, Any] = {f"{name}_ratio": ratio for name, ratio in a_a_ratios(again).items()}
     entry.setdefault("ttfa_p95_ratio", None)
     reason = NO_BASELINE if plan.baseline is None else why_no_a_a(again)
+    if again is None and plan.again is not None:
+        reason = with_reason(reason, plan, plan.again.name)
     if again is None:
         return {**entry, "stage": None, "why": {"stage": reason, "ttfa_p95_ratio": reason}}
     why = {key: reason or "no pairs with a first baseline" for key, value in entry.items() if value is None}

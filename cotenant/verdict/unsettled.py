@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from cotenant.scenario.schema import Completions, Faces, Voices
-from cotenant.units import duration_text
 from cotenant.verdict import columns
 from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.columns import NULL, Ints
 from cotenant.verdict.facts import Facts
+from cotenant.verdict.left_out import waited_text
 from cotenant.verdict.plan import StagePlan
 
 SETTLE: Final = "settle:"
@@ -37,15 +37,14 @@ def silent_listeners(facts: Facts, stage: StagePlan) -> frozenset[tuple[str, int
     return frozenset(found)
 
 
-def silence_caveat(facts: Facts, silent: frozenset[tuple[str, int]]) -> Iterator[Caveat]:
+def silence_caveat(facts: Facts, stage: StagePlan, silent: frozenset[tuple[str, int]]) -> Iterator[Caveat]:
     """Says for how many that was."""
     if silent:
-        limit = duration_text(facts.plan.scenario.timing.settle_limit_ns)
         loads = ", ".join(sorted({load for load, _ in silent}))
         verb = "listener had" if len(silent) == 1 else "listeners had"
         yield caveat(
             "silent",
-            f"{len(silent)} {verb} no output of {loads} within the settle limit of {limit}, and nothing "
+            f"{len(silent)} {verb} no output of {loads} {waited_text(facts.plan, stage)}, and nothing "
             "that was good afterwards",
             "look at the service's log and its queue",
             listeners=len(silent),

@@ -7,10 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant.records import Recording
-from cotenant.units import NS_PER_MS, NS_PER_S, duration_text
+from cotenant.units import NS_PER_MS, NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.columns import NULL
+from cotenant.verdict.left_out import waited_text, with_reason
 from cotenant.verdict.observed import told_by
 from cotenant.verdict.plan import Plan, StagePlan
 from cotenant.verdict.timing import LIMIT_NS, TimingError
@@ -42,7 +43,8 @@ def invalid_because(
     """
     found = []
     if stage.baseline and not voices:
-        reason = NOTHING_DUE if stage.name in plan.measured else NOT_MEASURED
+        reason = with_reason(NOT_MEASURED, plan, stage.name)
+        reason = NOTHING_DUE if stage.name in plan.measured else reason
         found.append(f"the baseline is missing: {reason}")
     for load, error in errors.items():
         if error.spoils(plan.loads[load].kind):
@@ -59,11 +61,9 @@ def invalid_because(
         f"our own load process {name} stood still for {still_ns / NS_PER_S:.1f} s, and sent nothing meanwhile"
         for name, still_ns in _stood_still(recording, plan, stage).items()
     ]
-    timing = plan.scenario.timing
     for kind, name, inside in _faults_of(plan, stage):
         if kind == "settle" and name == stage.name and not silent:
-            limit = duration_text(timing.settle_limit_ns)
-            found.append(f"not every load had its first output within the settle limit of {limit}")
+            found.append(f"not every load had its first output {waited_text(plan, stage)}")
         elif kind == "follow" and name == stage.name:
             found.append("the last utterances had not ended when they were given up")
         elif kind == "load" and inside:
@@ -113,6 +113,9 @@ def caveats(
             tenant = plan.scenario.tenants.get(name)
             log = f"{name}@*.log" if tenant is not None and tenant.replicas > 1 else f"{name}.log"
             found.append(caveat("tenant-ended", f"the tenant {name} ended in this stage", f"see logs/{log}"))
+        elif kind == "refused" and inside:
+            text = f"nothing listened at {name} any more: it refused every connection"
+            found.append(caveat("tenant-refused", text, "see its log; what it is started by may say why"))
         elif kind == "observer" and inside:
             said = str(told_by(recording, name).get("said") or "")
             text = f"the observer {name} ended in this stage" + (f" ({said})" if said else "")

@@ -111,6 +111,12 @@ function drawStages() {
   drawGates(part, entries);
 }
 
+/** Why a stage was not measured; null for one that was. */
+function notMeasured(entry) {
+  const why = String(at(entry, "why.verdict") || "");
+  return why.startsWith("this stage was not measured") ? why : null;
+}
+
 const rowKind = (entry) =>
   entry.validity === "invalid" ? "invalid" : !entry.gates || !entry.gates.length ? "none" : verdictClass(entry.verdict);
 
@@ -132,7 +138,7 @@ function stageRow(entry, used) {
     "tr",
     { class: rowKind(entry), "data-stage": entry.name },
     el("th", { scope: "row" }, name, entry.baseline && el("span", { class: "tag" }, "baseline")),
-    el("td", {}, pill(word, entry.gates ? null : "repeat"), entry.validity === "invalid" && pill("invalid")),
+    el("td", {}, pill(word, notMeasured(entry) ? "not measured" : entry.gates ? null : "repeat"), entry.validity === "invalid" && pill("invalid")),
     used.map((column) => stageCell(entry, column, bad.get(column.path))),
   );
 }
@@ -153,7 +159,8 @@ function stageCell(entry, column, gate) {
 
 /** Under a stage that did not pass: its broken gates, those left open, and its strongest causes, in words. */
 function stageReasons(entry) {
-  const { broken, open, warned } = brokenGates(entry);
+  const unmeasured = notMeasured(entry);
+  const { broken, open, warned } = unmeasured ? { broken: [], open: [unmeasured], warned: [] } : brokenGates(entry);
   const causes = (entry.causes || []).slice(0, 3);
   const invalid = entry.invalid_because || [];
   if (![broken, open, warned, causes, invalid].some((items) => items.length)) return null;

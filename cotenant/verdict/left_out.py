@@ -1,0 +1,69 @@
+"""What a lost service leaves of a run: windows that were not run, stages without a neighbour, cut waiting."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cotenant.units import duration_text
+from cotenant.verdict.caveats import Caveat, caveat
+from cotenant.verdict.plan import Plan, StagePlan
+
+NOT_MEASURED: Final = "this stage was not measured"
+_ENDED: Final = "tenant"
+_REFUSED: Final = "refused"
+
+
+def why_not_run(plan: Plan, stage: str) -> str:
+    """Why a stage, a solo window or the closing baseline was not run, where it never was; `""` else."""
+    if stage in plan.measured:
+        return ""
+    return next((left.why for left in plan.not_run if left.stage == stage), "")
+
+
+def with_reason(said: str, plan: Plan, stage: str) -> str:
+    """`said`, and why the stage was not run, where that is known."""
+    why = why_not_run(plan, stage)
+    return f"{said}: {why}" if why else said
+
+
+def left_out_caveats(plan: Plan, stage: StagePlan) -> Iterator[Caveat]:
+    """Rounds of a measured stage that were not run, and neighbours that were gone when it was."""
+    if stage.name not in plan.measured:
+        return
+    rounds = plan.scenario.timing.rounds
+    for left in plan.not_run:
+        if left.stage == stage.name:
+            text = f"round {left.round + 1} of {rounds} was not run: {left.why}"
+            yield caveat("round-not-run", text)
+    needed = _tenants(plan, stage)
+    for t_ns, text in plan.faults:
+        kind, _, name = text.partition(":")
+        later = any(window.start_ns > t_ns for window in plan.lived.get(stage.name, ()))
+        if kind == _ENDED and later and name not in needed:
+            yield caveat(
+                "neighbour-gone",
+                f"{name} had ended before: its memory was free, and what it does when idle was not done",
+                "no other stage had that; run again when it stays up",
+            )
+
+
+def waited_text(plan: Plan, stage: StagePlan) -> str:
+    """Up to when a stage was waited for to settle: `within the settle limit of 60s`, or, where a service was
+    gone, `before tts ended`."""
+    limit_ns = plan.scenario.timing.settle_limit_ns
+    for t_ns, name in plan.faults:
+        starts = [span.start_ns for span in plan.lived.get(stage.name, ()) if span.start_ns <= t_ns]
+        if name != f"settle:{stage.name}" or not starts or t_ns - max(starts) >= limit_ns:
+            continue
+        for kind, said in ((_ENDED, "before {} ended"), (_REFUSED, "for nothing listened at {} any more")):
+            lost = [
+                tenant
+                for tenant in _tenants(plan, stage)
+                if any(text == f"{kind}:{tenant}" and at_ns <= t_ns for at_ns, text in plan.faults)
+            ]
+            if lost:
+                return said.format(" and ".join(lost))
+    return f"within the settle limit of {duration_text(limit_ns)}"
+
+
+def _tenants(plan: Plan, stage: StagePlan) -> list[str]:
+    return list(dict.fromkeys(plan.scenario.load[load].tenant for load in stage.loads))
