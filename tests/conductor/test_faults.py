@@ -122,23 +122,6 @@ async def test_a_tenant_that_never_gets_healthy_says_what_it_said_last(folder: P
     assert "\x1b" not in ended.err
 
 
-async def test_a_tenant_that_dies_in_a_stage_ends_the_run_with_its_stage_judged(folder: Path) -> None:
-    async with speech_server() as server:
-        scenario = two_stages(server, gate=NONE_FAILED)
-        scenario["stages"].append({"name": "never", "load": ["voices"]})
-        async with started(folder, scenario) as command:
-            await command.until_marked("measure", "beside")
-            command.find("cotenant.testing.idle_llm").kill()
-            ended = await command.end()
-    assert ended.code == 4, ended.err  # a load that was not delivered
-    assert "the tenant 'llm' ended (SIGKILL) in beside" in ended.err
-    assert ended.manifest["status"] == "failed"
-    stages = {stage["name"]: stage for stage in ended.summary["stages"]}
-    assert stages["alone"]["verdict"] == "pass"
-    assert stages["beside"]["validity"] == "invalid"
-    assert stages["never"]["verdict"] == "inconclusive"
-
-
 @pytest.mark.parametrize("stage", ["alone", "beside"])
 async def test_kill_of_a_load_process_ends_the_run_with_a_sentence(folder: Path, stage: str) -> None:
     async with (
