@@ -1,7 +1,7 @@
 """What a lost service leaves of a run: windows that were not run, stages without a neighbour, cut waiting."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from cotenant.units import duration_text
 from cotenant.verdict.caveats import Caveat, caveat
@@ -23,6 +23,14 @@ def with_reason(said: str, plan: Plan, stage: str) -> str:
     """`said`, and why the stage was not run, where that is known."""
     why = why_not_run(plan, stage)
     return f"{said}: {why}" if why else said
+
+
+def left_open(judged: list[dict[str, Any]], plan: Plan, stage: str) -> list[dict[str, Any]]:
+    """The judged gates of a stage; of one that was not run each is open, for that reason alone."""
+    if not (why := why_not_run(plan, stage)):
+        return judged
+    lacking = dict.fromkeys(("value", "low", "high", "margin", "verdict"), f"not measured: {why}")
+    return [{**gate, "needs_more": None, "verdict": "inconclusive", "why": lacking} for gate in judged]
 
 
 def left_out_caveats(plan: Plan, stage: StagePlan) -> Iterator[Caveat]:
@@ -47,7 +55,7 @@ def left_out_caveats(plan: Plan, stage: StagePlan) -> Iterator[Caveat]:
 
 
 def waited_text(plan: Plan, stage: StagePlan) -> str:
-    """Up to when a stage was waited for to settle: `within the settle limit of 60s`, or, where a service was
+    """Up to when a stage was waited for to settle: `within the settle limit of 1m`, or, where a service was
     gone, `before tts ended`."""
     limit_ns = plan.scenario.timing.settle_limit_ns
     for t_ns, name in plan.faults:

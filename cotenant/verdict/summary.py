@@ -47,7 +47,7 @@ from cotenant.verdict.judging import (
     was_measured,
     why_withheld,
 )
-from cotenant.verdict.left_out import why_not_run, with_reason
+from cotenant.verdict.left_out import left_open, with_reason
 from cotenant.verdict.lookaheads import what_if_part
 from cotenant.verdict.mend import mend_of
 from cotenant.verdict.options import JudgeOptions
@@ -169,16 +169,12 @@ def _stage_entry(
     facts: Facts, found: StageFacts, gates: Sequence[Gate], decision: str, withheld: str = ""
 ) -> dict[str, Any]:
     """A stage's entry; `withheld`: why its comparisons with the baseline are not judged."""
-    lacking = why_not_run(facts.plan, found.plan.name)
-
-    def withhold(gate: Gate) -> str:
-        return f"not measured: {lacking}" if lacking else withheld if is_claim(gate) else ""
-
     judged = [
-        judge_gate(gate, found.part, found.doubt, decision, facts.tail, withhold(gate))
+        judge_gate(gate, found.part, found.doubt, decision, facts.tail, withheld if is_claim(gate) else "")
         for gate in gates
         if applies(gate, facts.plan, found.plan)
     ]
+    judged = left_open(judged, facts.plan, found.plan.name)
     part = Part(why=dict(found.part.why))
     if found.paired is not None:
         part.add("what_if", what_if_part(facts, found, judged))
