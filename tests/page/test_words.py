@@ -43,6 +43,20 @@ def undecided(data: dict[str, Any], stages: list[dict[str, Any]]) -> None:
     stage["gates"][-1]["why"] = {"verdict": "another reason"}
 
 
+def test_a_stage_that_was_not_run_is_called_not_measured_with_the_reason(
+    tab: Page, blank_crowd: Crowd, tmp_path: Path
+) -> None:
+    data = data_of(blank_crowd[1])
+    stage = next(one for one in data["summary"]["stages"] if one["name"] == "crowd")
+    undecided(data, data["summary"]["stages"])
+    why = "this stage was not measured: it needs llm, which ended (SIGKILL) in alone; see logs/llm.log"
+    stage["why"]["verdict"] = why
+    tab.open(page_with(data, tmp_path / "page.html", drawn=False))
+    assert tab.evaluate(LINES)["not decided"] == [why]
+    assert "not measured" in text(tab, "#stages-table tr[data-stage=crowd]")
+    assert "not measured" not in text(tab, "#stages-table tr[data-stage=alone]")
+
+
 def test_gates_left_open_for_one_reason_are_one_line_and_not_called_broken(
     tab: Page, blank_crowd: Crowd, tmp_path: Path
 ) -> None:
