@@ -16,6 +16,7 @@ from cotenant.live.mqtt import Announcer, Told
 from cotenant.live.outbox import Outbox, time_text
 from cotenant.playback.player import PlayerOptions
 from cotenant.run_dir import manifest
+from cotenant.scenario.schema import Voices
 from cotenant.units import NS_PER_MS
 
 _LOOK_S: Final = 0.5
@@ -61,6 +62,10 @@ class Feed:
             ),
             wall=lambda t_ns: time_text(t_ns + offset_ns),
             put=self._outbox.put,
+            now_ns=time.monotonic_ns,
+            pauses_ns={
+                name: load.pause_ns for name, load in scenario.load.items() if isinstance(load, Voices)
+            },
         )
         self._outbox.put("status", self._running)
         self._announcer = Announcer(

@@ -3,13 +3,13 @@
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from cotenant.conductor.followed import Key, Stream, Window
 from cotenant.conductor.heard import HeardVoice
 from cotenant.conductor.tail import Tail
 from cotenant.errors import UserError
@@ -21,43 +21,12 @@ from cotenant.units import NS_PER_MS
 _PHASES: Final = ("stage", "settle", "measure", "drain")
 _FIGURES: Final = ("streams", "open", "failed", "underruns", "tokens")
 
-Key = tuple[str, int]  # stage and round
-
-
-@dataclass(slots=True, kw_only=True)
-class _Window:
-    """One stage in one round; `end_ns` None while it is measured, later where it is extended."""
-
-    start_ns: int | None = None
-    end_ns: int | None = None
-    streams: dict[int, "_Stream"] = field(default_factory=dict)
-    tokens: dict[str, list[tuple[Any, Any]]] = field(default_factory=lambda: defaultdict(list))
-
-    def part(self, due_ns: int) -> str:
-        """`settle`, `measure` or `after`."""
-        if self.start_ns is None or due_ns < self.start_ns:
-            return "settle"
-        return "measure" if self.end_ns is None or due_ns < self.end_ns else "after"
-
-    def tokens_of(self, load: str) -> int:
-        """Those that arrived while it was measured."""
-        if self.start_ns is None:
-            return 0
-        end_ns = np.iinfo(np.int64).max if self.end_ns is None else self.end_ns
-        pieces = self.tokens[load]
-        return int(sum(n[(t >= self.start_ns) & (t < end_ns)].sum() for t, n in pieces))
-
-
-@dataclass(slots=True, kw_only=True)
-class _Stream:
-    row: Mapping[str, Any]
-    voice: HeardVoice
-
 
 class Follower:
     """Reads a run directory that others write, and `put`s what happened there (see cotenant.live.mqtt).
 
-    `wall`: monotonic ns -> UTC text. Not thread-safe; costs those who measure nothing but the processor.
+    `wall`: monotonic ns -> UTC text; `now_ns`: the monotonic clock; `pauses_ns`: load -> the pause after its
+    utterances. Not thread-safe; costs those who measure nothing but the processor.
     """
 
     def __init__(
@@ -67,13 +36,16 @@ class Follower:
         *,
         wall: Callable[[int], str],
         put: Callable[[str, Mapping[str, Any]], None],
+        now_ns: Callable[[], int],
+        pauses_ns: Mapping[str, int],
     ) -> None:
         self._options, self._wall, self._put, self._run_dir = options, wall, put, run_dir
+        self._now_ns, self._pauses_ns = now_ns, pauses_ns
         self._tails = {name: Tail(run_dir, name) for name in ("streams", "chunks", "tokens", "marks")}
-        self._windows: dict[Key, _Window] = {}
+        self._windows: dict[Key, Window] = {}
         self._rounds: dict[str, int] = {}
         self._left_out: Counter[str] = Counter()
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, Stream] = {}
         self._early: dict[int, HeardVoice] = defaultdict(HeardVoice)
         self._owner: dict[int, tuple[Key, str]] = {}
         self._now: tuple[Key, str] | None = None
@@ -102,9 +74,9 @@ class Follower:
             return None
         if (what, edge) == ("stage", "start"):
             self._rounds[name] = self._rounds.get(name, -1) + 1
-            self._windows[name, self._rounds[name]] = _Window()
+            self._windows[name, self._rounds[name]] = Window()
         key = (name, self._rounds.get(name, 0))
-        window = self._windows.setdefault(key, _Window())
+        window = self._windows.setdefault(key, Window())
         if what == "measure":
             if edge == "start":
                 window.start_ns = row["t"]
@@ -144,9 +116,10 @@ class Follower:
             return
         known = self._streams.get(number)
         if known is None:
-            known = _Stream(row=row, voice=voice or HeardVoice())
+            pause_ns = self._pauses_ns.get(row["load"], 0)
+            known = Stream(row=row, voice=voice or HeardVoice(), pause_ns=pause_ns)
             self._streams[number] = known
-            self._windows.setdefault(key, _Window()).streams[number] = known
+            self._windows.setdefault(key, Window()).streams[number] = known
             self._owner[number] = (key, row["load"])
         known.row = row
         if row["end"] is not None and row["done"] is not None:
@@ -171,12 +144,13 @@ class Follower:
         for event, row in sorted(fresh, key=lambda one: one[0].start_ns):
             key = (row["stage"], row["round"] or 0)
             told = {name: row[name] for name in ("load", "tenant", "listener", "utterance", "stream")}
+            silence = (event.start_ns, event.duration_ns)
             self._put(
                 "underrun",
                 {
                     "stage": key[0],
                     "round": key[1],
-                    "window": self._windows[key].part(row["due"]),
+                    "window": self._windows[key].part_of(row, silence, self._now_ns()),
                     **told,
                     "at": self._wall(event.start_ns),
                     "media_ms": round(event.media_ns / NS_PER_MS, 3),
@@ -199,7 +173,12 @@ class Follower:
             if window.part(row["due"]) == "measure":
                 figures["streams"] += row["end"] is not None
                 figures["failed"] += row["end"] not in (None, "eos")
-                figures["underruns"] += stream.voice.told
+                figures["underruns"] += len(stream.voice.silences)
+        for stream, underruns in window.under_way(self._now_ns()):
+            figures = loads[stream.row["load"]]
+            figures["streams"] += 1
+            figures["failed"] += stream.row["end"] in ("error", "truncated")
+            figures["underruns"] += underruns
         for load, figures in loads.items():
             figures["tokens"] = window.tokens_of(load)
         total = {name: sum(figures[name] for figures in loads.values()) for name in _FIGURES}

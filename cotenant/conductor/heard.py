@@ -6,10 +6,16 @@ from cotenant.playback.player import PlayerOptions, Underrun, play
 
 
 class HeardVoice:
-    """One stream. `add` its chunks as they come, `end` it; `fresh` gives what has been heard since."""
+    """One stream. `add` its chunks as they come, `end` it; `fresh` gives what has been heard since.
+
+    `silences`: those given so far, as (start, duration). `began_ns`: its first sound; `over_ns`: it had ended
+    and was heard, None before that (known once `fresh` was asked after the end).
+    """
 
     def __init__(self) -> None:
-        self.told = 0
+        self.silences: list[tuple[int, int]] = []
+        self.began_ns: int | None = None
+        self.over_ns: int | None = None
         self._arrival_ns: list[int] = []
         self._media_ns: list[int] = []
         self._audio_ns = 0
@@ -30,6 +36,7 @@ class HeardVoice:
         # and the player need not be asked.
         if self._arrival_ns and arrival_ns + quantum_ns > self._arrival_ns[0] + self._audio_ns:
             self._late = True
+        self.began_ns = arrival_ns if self.began_ns is None else self.began_ns
         self._arrival_ns.append(arrival_ns)
         self._media_ns.append(media_ns)
         self._audio_ns += media_ns
@@ -42,10 +49,12 @@ class HeardVoice:
 
     def fresh(self, options: PlayerOptions) -> Sequence[Underrun]:
         """Silences that are over (or will never be) and were not given before; in order."""
-        if not (self._new and self._late and self._arrival_ns):
+        ended = self._done_ns is not None
+        if ended and not self._arrival_ns and self.over_ns is None:
+            self.over_ns = self._done_ns
+        if not (self._new and (self._late or ended) and self._arrival_ns):
             return ()
         self._new = False
-        ended = self._done_ns is not None
         last_ns = self._arrival_ns[-1] if self._done_ns is None else self._done_ns
         playback = play(
             self._arrival_ns,
@@ -60,8 +69,9 @@ class HeardVoice:
             for event in playback.events
             if ended or (not event.open and event.start_ns + event.duration_ns < last_ns)
         ]
-        fresh = over[self.told :]
-        self.told = max(self.told, len(over))
+        fresh = over[len(self.silences) :]
+        self.silences += [(event.start_ns, event.duration_ns) for event in fresh]
         if ended:
             self._arrival_ns, self._media_ns = [], []
+            self.over_ns = max(last_ns, playback.end_ns or last_ns)
         return fresh

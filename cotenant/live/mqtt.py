@@ -14,10 +14,14 @@ stage     retained. {"name", "round", "phase", "edge", "at"}: phase is `stage` (
           that is left out has one message, phase `not-run`, edge `end`, with `why`.
 underrun  {"stage", "round", "window", "load", "tenant", "listener", "utterance", "stream", "at", "media_ms",
           "duration_ms"}: one silence that a listener heard, told within about two seconds of its end.
-          window is `settle`, `measure` or `after` (due when the window was over).
+          window is `settle`, `measure`, `after` (due when the window was over) or `under_way` (due before the
+          window, heard in it, and nothing fell due for its listener so far).
 metrics   each second of a stage: {"stage", "round", "phase", "loads": {load: {"kind", "streams", "open",
           "failed", "underruns", "tokens"}}, "total": {...}}: streams that were due in the measure window and
-          have ended, those under way, and what became of them; tokens that arrived in the window.
+          have ended, those that go on, and what became of them; tokens that arrived in the window. With them
+          go voices due before the window for whose listeners nothing fell due in it so far, by what was heard
+          of them in it, as the verdict has them. It may judge more: a silence that still goes on, the faces
+          of such voices, the same stage's other rounds.
 verdict   retained. {"run_id", "word", "verdict", "validity", "exit_code", "stages": [{"name", "verdict",
           "validity", "why", "streams", "underruns", "clean_share"}]}; why: what a stage without a verdict
           lacks, else null.

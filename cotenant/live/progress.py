@@ -20,7 +20,12 @@ _NAME_COLUMNS: Final = 24
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What is known at one instant. `left_ns` is the estimate for the whole run, None before it is known;
-    `not_run` why this stage is left out."""
+    `not_run` why this stage is left out.
+
+    `streams`, `underruns`, `failed`: of what was due in the measure window and has ended, and of the voices
+    that keep their listeners waiting in it (`cotenant.playback.under_way`), which may grow fewer once the next
+    utterance falls due. The verdict judges the faces of such voices too, and all rounds of a stage.
+    """
 
     stage: str
     phase: str

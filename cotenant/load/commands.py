@@ -13,6 +13,7 @@ from cotenant.load.listener import start_voices
 from cotenant.load.settings import CompletionsLoad, FacesLoad, VoicesLoad
 from cotenant.load.solo_face import start_faces
 from cotenant.load.stage import Stage
+from cotenant.load.under_way import Figures
 from cotenant.load.warm import warm
 from cotenant.records import WARM_STAGE
 
@@ -127,7 +128,8 @@ class Process:
         gc.collect()
 
     async def _watch_stage(self, stage: Stage, loads: list[str]) -> None:
-        """Says what the conductor waits for: settled loads, the followed window, progress."""
+        """Says what the conductor waits for: settled loads, the followed window, progress: what was due in
+        the window and has ended, and the voices under way in it (`cotenant.playback.under_way`)."""
         told: set[str] = set()
         progress_s = 0.0
         while True:
@@ -140,16 +142,20 @@ class Process:
                 self._control.say({"event": "followed"})
             if progress_s <= 0:
                 progress_s = _PROGRESS_S
-                counts = stage.counts
+                counts, under_way = stage.counts, self._under_way(stage)
                 self._control.say(
                     {
                         "event": "progress",
                         "open": stage.open_streams(),
-                        "streams": counts.streams,
-                        "failed": counts.failed,
-                        "underruns": counts.underruns,
+                        "streams": counts.streams + under_way.streams,
+                        "failed": counts.failed + under_way.failed,
+                        "underruns": counts.underruns + under_way.underruns,
                         "tokens": counts.tokens,
                     }
                 )
             await asyncio.sleep(_POLL_S)
             progress_s -= _POLL_S
+
+    def _under_way(self, stage: Stage) -> Figures:
+        window = stage.window_start_ns, stage.window_end_ns
+        return stage.voices.figures(time.monotonic_ns(), *window, self._desk.settings.player)

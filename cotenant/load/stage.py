@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cotenant.load.pacing import in_window
+from cotenant.load.under_way import LiveVoices
 
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """Of the measure window: ended streams, failed ones, underruns heard, tokens that arrived."""
+    """Of what was due in the measure window: ended streams, failed ones, underruns heard; tokens that
+    arrived in it."""
 
     streams: int = 0
     failed: int = 0
@@ -38,7 +40,7 @@ class Stage:
     `planned`: how many streams of each load must have had output for it to be settled. `endings`: (end, error
     kind, error) of each stream that ended by itself. `settling_until_ns`: the latest time at which something
     was due that began as settling. `stopped_as`: the end of a stream that is cancelled. `failure`: where a
-    fault of ours is told.
+    fault of ours is told. `voices`: those due before the window too, of which `counts` say nothing.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Stage:
     window_start_ns: int | None = None
     window_end_ns: int | None = None
     counts: Counts = field(default_factory=Counts)
+    voices: LiveVoices = field(default_factory=LiveVoices)
     settled: dict[str, set[int]] = field(default_factory=dict)
     tickets: set[Ticket] = field(default_factory=set)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)

@@ -1,6 +1,7 @@
 """One utterance: the request, its audio as it arrives, and when a listener has heard it."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from cotenant.load.settings import Tenant, VoicesLoad
 from cotenant.load.sockets import Connection
 from cotenant.load.stage import Stage
 from cotenant.load.transport import sleep_until
+from cotenant.load.under_way import LiveVoice
 from cotenant.load.voice_consumer import Tap, VoiceConsumer
 from cotenant.playback.player import play
 from cotenant.wire.speech_servers import SERVERS, call
@@ -48,6 +50,17 @@ async def speak(desk: Desk, stage: Stage, load: VoicesLoad, turn: Turn) -> Heard
         delayed=turn.delayed_ns,
     )  # fmt: skip
     consumer = VoiceConsumer(desk, load, rows, turn.tap, lambda: stage.output(load.name, turn.listener))
+    live = stage.voices.begin(
+        LiveVoice(
+            listener_key=(load.name, turn.listener),
+            due_ns=turn.due_ns,
+            pause_ns=load.pause_ns,
+            arrival_ns=consumer.arrival_ns,
+            media_ns=consumer.media_ns,
+        ),
+        time.monotonic_ns(),
+        stage.window_start_ns,
+    )
     over_socket = SERVERS[tenant.protocol].body == "socket"
     try:
         if over_socket:
@@ -62,7 +75,9 @@ async def speak(desk: Desk, stage: Stage, load: VoicesLoad, turn: Turn) -> Heard
     finally:
         if turn.tap is not None:
             turn.tap.end()
-    return _conclude(desk, stage, outcome, rows, consumer)
+    heard = _conclude(desk, stage, outcome, rows, consumer)
+    live.end(done_ns=heard.done_ns, over_ns=heard.end_ns, whole=not heard.failed)
+    return heard
 
 
 async def _speak_http(

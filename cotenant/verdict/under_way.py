@@ -24,23 +24,18 @@ long the window is. Only of the stall ratio, a share of time, each block of the 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from cotenant.playback.arrivals import PLUS_INF_NS
 from cotenant.playback.options import PlayerOptions
+from cotenant.playback.under_way import SILENT_NS
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.scenario.schema import Voices as VoicesLoad
-from cotenant.units import NS_PER_S
 from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.columns import NULL, Bools, Ints, Streams, Texts
 from cotenant.verdict.plan import Plan, StagePlan, Window, within
 from cotenant.verdict.voices import play_voices
-
-# What a listener may have to wait for the first sound, by the convention of voice agents: a silence of less
-# than this says nothing yet.
-SILENT_NS: Final = NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +97,7 @@ def under_way_caveat(under_way: Bools) -> Iterator[Caveat]:
         yield caveat(
             "under-way",
             f"{count} of {size} utterances were under way when the measure window began, and none fell due "
-            "in it for their listeners: they are judged by what was heard of them in it; their underruns "
-            "there are in the table, though not in the count that is shown during a run",
+            "in it for their listeners: they are judged by what was heard of them in it",
             "measure longer (--set timing.measure=...)",
             under_way=count,
             streams=size,

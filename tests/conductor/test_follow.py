@@ -11,6 +11,7 @@ from cotenant.conductor.follow import Follower
 from cotenant.conductor.heard import HeardVoice
 from cotenant.conductor.tail import Tail
 from cotenant.playback.player import PlayerOptions, Underrun, play
+from cotenant.run_dir import manifest
 from cotenant.run_dir.writer import RunWriter
 from cotenant.units import NS_PER_MS
 
@@ -97,11 +98,14 @@ class Followed:
     def __init__(self, folder: Path, writer: RunWriter) -> None:
         self.writer = writer
         self.put: list[tuple[str, dict[str, Any]]] = []
+        self.now_ms = 10_000
         self.follower = Follower(
             folder,
             PlayerOptions(lookahead_ns=0),
             wall=lambda t_ns: f"{t_ns // MS}ms",
             put=lambda kind, fields: self.put.append((kind, dict(fields))),
+            now_ns=lambda: self.now_ms * MS,
+            pauses_ns={"voices": 100 * MS},
         )
 
     def mark(self, what: str, edge: str, t_ms: int, name: str = "a") -> None:
@@ -174,6 +178,41 @@ def test_a_stream_belongs_to_the_part_that_it_was_due_in(followed: Followed) -> 
     }  # fmt: skip
 
 
+def test_an_utterance_that_lasts_all_of_the_window_is_in_its_figures(followed: Followed) -> None:
+    """As the verdict has it; in a talk so slow that nothing falls due in the window."""
+    followed.mark("stage", "start", 0)
+    followed.mark("measure", "start", 1000)
+    followed.now_ms = 1500
+    followed.stream(7, 100)
+    # Silent from 380 to 600, from 680 to 1200, from 1280 to 1400 ms.
+    for seq, arrival_ms in enumerate((300, 600, 1200, 1400)):
+        followed.chunk(7, seq, arrival_ms)
+    followed.chunk(7, 4, 1420)
+    told = [fields for kind, fields in followed.look() if kind == "underrun"]
+    assert [(fields["window"], fields["at"]) for fields in told] == [
+        ("settle", "380ms"),
+        ("under_way", "680ms"),
+        ("under_way", "1280ms"),
+    ]
+    assert followed.figures()["total"] == {
+        "streams": 1, "open": 1, "failed": 0, "underruns": 2, "tokens": 0,
+    }  # fmt: skip
+    followed.stream(7, 100, "truncated", 1600)
+    followed.mark("measure", "end", 2000)
+    followed.look()
+    # Still its listener's only one: it failed, though with the pause it was over before the window was.
+    assert followed.figures()["total"]["failed"] == 1
+    # The next one falls due: it is judged by that.
+    followed.now_ms = 1700
+    followed.stream(8, 1700)
+    followed.look()
+    assert followed.figures()["total"]["streams"] == 1
+    followed.now_ms = 1701
+    assert followed.figures()["total"] == {
+        "streams": 0, "open": 1, "failed": 0, "underruns": 0, "tokens": 0,
+    }  # fmt: skip
+
+
 def test_figures_are_of_each_load_and_of_the_window(followed: Followed) -> None:
     followed.mark("stage", "start", 0)
     followed.mark("measure", "start", 100)
@@ -199,6 +238,23 @@ def test_a_stage_that_comes_again_is_its_next_round_and_between_two_there_are_no
     followed.mark("tenant", "start", 1, "tts")
     told = [(fields["round"], fields["edge"]) for kind, fields in followed.look() if kind == "stage"]
     assert told == [(0, "start"), (0, "end"), (1, "start"), (1, "end")]
+    followed.follower.metrics()
+    assert followed.put == []
+
+
+def test_a_window_that_is_left_out_has_one_message_with_the_reason(
+    followed: Followed, tmp_path: Path
+) -> None:
+    told = [{"stage": "a", "round": round_, "tenant": "tts", "why": f"why {round_}"} for round_ in (1, 2)]
+    manifest.write(tmp_path, {"schema": 1, "tool": "cotenant", "not_run": told})
+    for t_ms, name in enumerate(("a", "a", "b")):
+        followed.mark("fault", "start", t_ms, f"not-run:{name}")
+    assert [fields for kind, fields in followed.look() if kind == "stage"] == [
+        {"name": "a", "round": 1, "phase": "not-run", "edge": "end", "at": "0ms", "why": "why 1"},
+        {"name": "a", "round": 2, "phase": "not-run", "edge": "end", "at": "1ms", "why": "why 2"},
+        {"name": "b", "round": 0, "phase": "not-run", "edge": "end", "at": "2ms", "why": None},
+    ]
+    assert followed.follower.stage is not None  # what a broker that comes back is told
     followed.follower.metrics()
     assert followed.put == []
 
