@@ -29,7 +29,7 @@ def command(
 
     runs = read(a), read(b)
     found = compare_runs(*runs, None if decision is None else decision.value)
-    output.tell(render(found).removesuffix("\n"))
+    output.tell(render(found, output.width_of(output.stderr_console())).removesuffix("\n"))
     if html is not None:
         from cotenant.cli.page_file import write_compare_page
 

@@ -116,6 +116,7 @@ def machine(
     from cotenant.conductor.trial import LIMIT_NS, Stopped
     from cotenant.report.doctor.findings import can_run, findings, to_json
     from cotenant.report.doctor.text import render
+    from cotenant.report.fold import folded
 
     longest_ns = None if no_try else limit_ns or LIMIT_NS
     try:
@@ -127,15 +128,17 @@ def machine(
     runs = can_run(found)
     if as_json:
         print(json.dumps(to_json(facts, found), indent=1))
-    console = output.stderr_console()
+    width = min(output.stderr_console().width, _WIDEST)
     heading = f"cotenant {facts.versions['cotenant']}, Python {facts.versions['python']}, "
-    text = render(heading + str(facts.versions["kernel"]), found, min(console.width, _WIDEST))
-    verdict = (
-        f"{facts.scenario} can run here: {_run_line(scenario, overrides)}"
-        if runs
-        else f"{facts.scenario} cannot run here: see what is missing above"
-    )
-    output.tell(text + "\n" + verdict)
+    output.tell(render(heading + str(facts.versions["kernel"]), found, width))
+    verdict = f"{facts.scenario} can run here:" if runs else f"{facts.scenario} cannot run here:"
+    command_line = _run_line(scenario, overrides)
+    if not runs:
+        output.tell("\n".join(folded(f"{verdict} see what is missing above", width)))
+    elif len(verdict) + 1 + len(command_line) <= width:
+        output.tell(f"{verdict} {command_line}")
+    else:  # whole, so that it can be copied
+        output.tell("\n".join([*folded(verdict, width), f"  {command_line}"]))
     return ExitCode.PASS if runs else ExitCode.COULD_NOT_RUN
 
 

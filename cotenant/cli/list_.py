@@ -1,21 +1,28 @@
 """`cotenant list`: what there is to choose from."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from cotenant.wire.protocols import ServiceProtocol
     from cotenant.wire.speech_servers import SpeechServer
 
+_LEAST_ROOM: Final = 24
+
 
 def command() -> int:
     """Lists the packaged scenarios, the shapes, the protocols and the gate profiles."""
-    print(overview())
+    from rich.console import Console
+
+    from cotenant.cli.output import width_of
+
+    print(overview(width_of(Console())))
     return 0
 
 
-def overview() -> str:
-    """The lists as text."""
+def overview(width: int | None = None) -> str:
+    """The lists as text, folded to so many columns; None: an entry a line, for other programs."""
+    from cotenant.report.fold import folded
     from cotenant.scenario.load import load, packaged_names
     from cotenant.scenario.memory import gib_text
     from cotenant.scenario.schema import SHAPES
@@ -40,7 +47,9 @@ def overview() -> str:
             for name, profile in PROFILES.items()
         },
     }
-    return "\n\n".join(f"{title}\n{_lines(rows)}" for title, rows in sections.items())
+    return "\n\n".join(
+        "\n".join([*folded(title, width), *_lines(rows, width)]) for title, rows in sections.items()
+    )
 
 
 def _tried(table: Mapping[str, "ServiceProtocol"] | Mapping[str, "SpeechServer"]) -> dict[str, str]:
@@ -54,7 +63,13 @@ def _joined(table: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {name: ", ".join(values) for name, values in table.items()}
 
 
-def _lines(rows: Mapping[str, str]) -> str:
-    width = max(len(name) for name in rows)
-    indent = " " * (width + 4)
-    return "\n".join(f"  {name:<{width}}  {text}".replace("\n", "\n" + indent) for name, text in rows.items())
+def _lines(rows: Mapping[str, str], width: int | None) -> list[str]:
+    """Names and what is said of them in two columns; where a word would not fit there, one below the
+    other."""
+    from cotenant.report.fold import folded, longest_word
+
+    column = max(len(name) for name in rows)
+    room = None if width is None else width - column - 4
+    if room is not None and room < max(_LEAST_ROOM, longest_word(list(rows.values()))):
+        return [line for name, text in rows.items() for line in (f"  {name}", *folded(text, width, " " * 4))]
+    return [line for name, text in rows.items() for line in folded(text, width, f"  {name:<{column}}  ")]

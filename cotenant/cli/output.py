@@ -1,5 +1,6 @@
 """Where output goes: what people read to stderr, what programs read to stdout."""
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -21,12 +22,19 @@ def stderr_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def width_of(console: Console) -> int | None:
+    """The columns to fold to: those of the terminal, or of COLUMNS; None off a terminal, where nothing need
+    be folded."""
+    told = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return console.width if told else None
+
+
 def show_summary(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
     """The table of a judged run on stderr; rich leaves colour out off a terminal and with NO_COLOR."""
     from cotenant.report.console import render
 
     console = stderr_console()
-    width = console.width if console.is_terminal else _FILE_WIDTH
+    width = width_of(console) or _FILE_WIDTH
     console.print(
         render(summary, manifest, width), width=width, markup=False, soft_wrap=not console.is_terminal
     )

@@ -118,7 +118,8 @@ def simulate(options: SimulateOptions) -> int:
         worst = simulation.to_dict(found, simulation.worst_streams(found, _SHOWN_STREAMS))
         clean, cut = int(found.played.clean.sum()), int(found.played.truncated.sum())
         curve = simulation.curve_of(found) if streams.names else None
-        output.tell(render(worst, len(streams.names), clean, cut, curve).removesuffix("\n"))
+        width = output.width_of(output.stderr_console())
+        output.tell(render(worst, len(streams.names), clean, cut, curve, width).removesuffix("\n"))
     return ExitCode.PASS if streams.names else ExitCode.INCONCLUSIVE
 
 

@@ -1,40 +1,54 @@
 """Two compared runs for people: what changed, stage by stage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cotenant.report.fold import folded, folded_parts
 from cotenant.report.gate_words import interval_text, number_of, number_text
-from cotenant.report.table import GAP, pad
+from cotenant.report.table import GAP, display_width, pad
 from cotenant.report.text import counted, safe
 
 _HEADER: Final = ("stage", "metric", "A", "B", "difference", "interval", "")
+_INTERVAL: Final = _HEADER.index("interval")
+_UNDER_WORD: Final = " " * 8
+_LEAST_ROOM: Final = 20
 _WORDS: Final = {"regression": "WORSE", "improvement": "better", "inconclusive": "?", "same": ""}
 _CHANGES: Final = ("regression", "improvement")
 
 
-def render(comparison: Mapping[str, Any]) -> str:
-    """The object of `compare --json` as text: what changed or could not be told; the rest is counted."""
+def render(comparison: Mapping[str, Any], width: int | None = None) -> str:
+    """The object of `compare --json` as text: what changed or could not be told; the rest is counted.
+
+    Folded to `width` columns; None: a row of the table is a line, however long.
+    """
     stages = comparison["stages"]
     by_value = comparison["decision"] == "point"
     rows = [
         _row(stage["name"], entry, by_value) for stage in stages for entry in stage["metrics"] if _told(entry)
     ]
     same = sum(not _told(entry) for stage in stages for entry in stage["metrics"])
-    lines = [f"A  {_about(comparison['a'])}", f"B  {_about(comparison['b'])}"]
-    lines += [f"!  {safe(text)}" for text in (*comparison["why"].values(), *comparison["caveats"])]
-    for stage in stages:
-        if "verdict" in stage["why"]:
-            lines.append(f"!  {safe(stage['name'], 40)}: {safe(stage['why']['verdict'])}")
-    for key, name in (("only_in_a", "A"), ("only_in_b", "B")):
-        if comparison[key]:
-            lines.append(f"!  only {name} has {safe(', '.join(comparison[key]))}")
+    lines = folded(_about(comparison["a"]), width, "A  ") + folded(_about(comparison["b"]), width, "B  ")
+    for text in _remarks(comparison):
+        lines += folded(text, width, "!  ")
     if rows:
-        lines += ["", *_table([_HEADER, *rows])]
+        lines += ["", *_table([_HEADER, *rows], width)]
     if same:
         within = "" if by_value else f"{'its interval' if same == 1 else 'their intervals'} and "
         are = f"{counted(same, 'metric')} {'is' if same == 1 else 'are'}"
-        lines += ["", f"{are} the same within {within}the least difference that matters"]
-    return "\n".join([*lines, "", verdict_line(comparison)]) + "\n"
+        text = f"{are} the same within {within}the least difference that matters"
+        lines += ["", *folded(text, width)]
+    return "\n".join([*lines, "", *folded(verdict_line(comparison), width, rest=_UNDER_WORD)]) + "\n"
+
+
+def _remarks(comparison: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the comparison as a whole, or with a stage of it."""
+    yield from map(safe, (*comparison["why"].values(), *comparison["caveats"]))
+    for stage in comparison["stages"]:
+        if "verdict" in stage["why"]:
+            yield f"{safe(stage['name'], 40)}: {safe(stage['why']['verdict'])}"
+    for key, name in (("only_in_a", "A"), ("only_in_b", "B")):
+        if comparison[key]:
+            yield f"only {name} has {safe(', '.join(comparison[key]))}"
 
 
 def verdict_text(entry: Mapping[str, Any], words: Mapping[str, str], by_value: bool) -> str:
@@ -92,10 +106,34 @@ def verdict_line(comparison: Mapping[str, Any]) -> str:
     return f"{said} ({how}, {decided})"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+def _table(all_rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """A line a row; where the words at its end are too long they are folded, else each metric has lines of
+    its own."""
+    # By values alone no interval was asked for.
+    asked = any(row[_INTERVAL] != "-" for row in all_rows[1:])
+    rows = [[cell for at, cell in enumerate(row) if asked or at != _INTERVAL] for row in all_rows]
+    widths = [max(display_width(row[at]) for row in rows) for at in range(len(rows[0]))]
     last = len(widths) - 1
-    return [
-        GAP.join(pad(cell, widths[at], right=1 < at < last) for at, cell in enumerate(row)).rstrip()
-        for row in rows
-    ]
+    before = sum(widths[:last]) + len(GAP) * last
+    if width is not None and width - before < min(_LEAST_ROOM, widths[last]):
+        return _stacked(all_rows[1:], width)
+    lines: list[str] = []
+    for row in rows:
+        cells = [pad(cell, widths[at], right=at > 1) for at, cell in enumerate(row[:last])]
+        lines += folded(row[last], width, GAP.join([*cells, ""]), " " * before)
+    return lines
+
+
+def _stacked(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Stage by stage: each metric with its verdict, below it the values."""
+    lines: list[str] = []
+    stage = ""
+    for name, metric, *values, interval, word in rows:
+        if name != stage:
+            lines += folded(name, width)
+        stage = name
+        lines += folded(f"{metric}: {word}", width, "  ", "    ")
+        parts = [f"{what} {value}" for what, value in zip(_HEADER[2:5], values, strict=True)]
+        parts += [f"interval {interval}"] if interval != "-" else []
+        lines += folded_parts(parts, width, "    ")
+    return lines

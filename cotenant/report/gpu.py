@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cotenant.report.fold import folded
 from cotenant.report.table import display_width, grid
 from cotenant.report.text import number, safe
 from cotenant.units import format_ms
@@ -55,7 +56,8 @@ def gpu_lines(stages: Sequence[Entry], width: int) -> list[str]:
         rows += [[safe(stage["name"], 40), *(_cell(stage, one) or "-" for one in chosen)] for stage in stages]
         lines = grid(rows, left=(0,))
         if max(map(display_width, lines)) <= width:
-            return lines
+            gone = ", ".join(one.heading for one in columns if one not in chosen)
+            return [*lines, *(folded(f"(wider terminals also show {gone})", width) if gone else [])]
     return [line for stage in stages for line in _stacked(stage, columns, width)]
 
 

@@ -1,11 +1,11 @@
 """`simulate` for people: a table of streams, and the clean share over the lookahead as a text plot."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cotenant.playback.options import AfterUnderrun
 from cotenant.playback.whatif import WhatIf, smallest_lookahead
+from cotenant.report.fold import folded, folded_parts
 from cotenant.report.text import counted
 from cotenant.units import NS_PER_MS, format_ms, format_share
 
@@ -13,17 +13,26 @@ _NAME_WIDTH: Final = 24
 _FACE_WIDTH: Final = 60
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _PLOT_WIDTH: Final = 40
+# What stands before and behind a bar, and the mark.
+_BESIDE_BAR: Final = 32
 _HEADER: Final = (
     "stream", "chunks", "audio", "first sound", "underruns", "stalled", "longest", "headroom", "needs",
     "clean",
 )  # fmt: skip
 
 
-def render(found: Mapping[str, Any], streams: int, clean: int, cut: int, curve: WhatIf | None) -> str:
+def render(
+    found: Mapping[str, Any],
+    streams: int,
+    clean: int,
+    cut: int,
+    curve: WhatIf | None,
+    width: int | None = None,
+) -> str:
     """The object of `simulate --json`, which may hold the worst streams only, as text.
 
     `streams`, `clean` and `cut` (those that were cut off) are the numbers of all of them; `curve` the same at
-    other lookaheads.
+    other lookaheads. Folded to `width` columns; None: a stream is a line, however long.
     """
     player = f"lookahead {format_ms(found['lookahead_ms'])} ({found['start']}, {found['after_underrun']})"
     parts = []
@@ -34,26 +43,29 @@ def render(found: Mapping[str, Any], streams: int, clean: int, cut: int, curve: 
             if left_out
             else ""
         )
-        parts.append(_table([_HEADER, *(_row(stream, found["start"]) for stream in shown)]) + note)
-        if faces := [_face_lines(stream) for stream in shown if "face" in stream]:
+        parts.append(_table([_HEADER, *(_row(stream, found["start"]) for stream in shown)], width) + note)
+        if faces := [_face_lines(stream, width) for stream in shown if "face" in stream]:
             parts.append("\n".join(faces))
     if curve is not None and streams:
-        parts.append(plot(curve, found["after_underrun"], found["lookahead_ms"], cut))
+        parts.append(plot(curve, found["after_underrun"], found["lookahead_ms"], cut, width))
     share = format_share(found["clean_share"])
     count = f"{clean} of {counted(streams, 'stream')} clean ({share})" if streams else "no streams"
-    return "\n\n".join([*parts, f"{count}, {player}"]) + "\n"
+    return "\n\n".join([*parts, "\n".join(folded(f"{count}, {player}", width))]) + "\n"
 
 
-def plot(curve: WhatIf, policy: AfterUnderrun, lookahead_ms: float, cut: int) -> str:
+def plot(
+    curve: WhatIf, policy: AfterUnderrun, lookahead_ms: float, cut: int, width: int | None = None
+) -> str:
     """One bar a lookahead: the share of clean streams; then what 95 % and 99 % of them need. `cut` of the
     streams were cut off: no lookahead makes those clean."""
     lines = ["lookahead    clean streams"]
+    longest = _PLOT_WIDTH if width is None else max(1, min(_PLOT_WIDTH, width - _BESIDE_BAR))
     for at_ns, clean in zip(curve.lookahead_ns.tolist(), curve.curves[policy].clean.tolist(), strict=True):
         share = clean / curve.streams
-        bar = "#" * (int(share * _PLOT_WIDTH) or int(share > 0))
+        bar = "#" * (int(share * longest) or int(share > 0))
         mark = "  <- this one" if at_ns / NS_PER_MS == lookahead_ms else ""
         at = format_ms(at_ns / NS_PER_MS)
-        lines.append(f"{at:>9}  |{bar:<{_PLOT_WIDTH}}| {format_share(share):>5}{mark}")
+        lines.append(f"{at:>9}  |{bar:<{longest}}| {format_share(share):>5}{mark}")
     for percent in (95, 99):
         least_ns = smallest_lookahead(curve, percent, policy)
         exact = curve.clean_lookahead_ns is not None
@@ -63,9 +75,10 @@ def plot(curve: WhatIf, policy: AfterUnderrun, lookahead_ms: float, cut: int) ->
                 f", for {cut} of {counted(curve.streams, 'stream')} {'was' if cut == 1 else 'were'} cut off"
             )
         needed = lacking if least_ns is None else f"{_up_to_ms(least_ns)} ms of lookahead"
-        lines.append(f"{percent} % of the streams clean: {needed}")
+        lines += folded(f"{percent} % of the streams clean: {needed}", width, rest="  ")
     if slower := int(curve.slower.sum()):
-        lines.append(f"{slower} of the streams came slower than real time: no lookahead helps those for long")
+        text = f"{slower} of the streams came slower than real time: no lookahead helps those for long"
+        lines += folded(text, width, rest="  ")
     return "\n".join(lines)
 
 
@@ -102,7 +115,7 @@ def _row(stream: Mapping[str, Any], start: str) -> tuple[str, ...]:
     )
 
 
-def _face_lines(stream: Mapping[str, Any]) -> str:
+def _face_lines(stream: Mapping[str, Any], width: int | None) -> str:
     """`face a: fps p5 25, harmonic fps 25, freezes 0, skew p50 0 ms`, folded."""
     face, name = stream["face"], _name(stream["stream"])
     told = [
@@ -114,8 +127,8 @@ def _face_lines(stream: Mapping[str, Any]) -> str:
     text = f"face {name}: {', '.join(whole)}"
     if lacking := [stream["why"][f"face.{key}"] for key in ("fps_p5", "harmonic_fps") if face[key] is None]:
         text += f" ({lacking[-1]})"
-    folded = textwrap.fill(text, _FACE_WIDTH, subsequent_indent="     ", break_on_hyphens=False)
-    return folded.replace(_UNBROKEN, " ")
+    lines = folded(text, min(_FACE_WIDTH, width or _FACE_WIDTH), rest="     ")
+    return "\n".join(lines).replace(_UNBROKEN, " ")
 
 
 def _number(value: float | None) -> str:
@@ -127,11 +140,18 @@ def _name(name: str) -> str:
     return text if len(text) <= _NAME_WIDTH else text[: _NAME_WIDTH - 3] + "..."
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """A line a stream, or, where that is too long, lines of its own."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = [row[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join(cells).rstrip())
+    if width is not None and max(map(len, lines)) > width:
+        heads = rows[0][1:]
+        lines = []
+        for name, *cells in rows[1:]:
+            parts = [f"{head} {cell}" for head, cell in zip(heads, cells, strict=True)]
+            lines += [*folded(f"{rows[0][0]} {name}", width), *folded_parts(parts, width, "  ")]
     return "\n".join(lines)

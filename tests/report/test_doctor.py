@@ -185,6 +185,15 @@ def test_the_list_folds_and_loses_nothing(width: int) -> None:
         assert "".join(one.advice.split()) in together.replace("->", "")
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_topic_that_is_too_long_for_its_column_is_whole(width: int) -> None:
+    name = "my-service-with-a-long-name"
+    found = [Finding(topic=name, word=word, text="x y") for word in ("ok", "note")]
+    lines = render("h", [*found, Finding(topic="CPU", word="ok", text="z")], width).splitlines()
+    assert lines[1] == name
+    assert [line.split() for line in lines[2:4]] == [["ok", "x", "y"], ["note", "x", "y"]]
+
+
 def test_text_of_others_cannot_steer_the_terminal() -> None:
     text = render("x", [Finding(topic="t\x1b[2J", word="ok", text="a\x1b[31mb\u202ec\nd")], 80)
     assert "\x1b" not in text
