@@ -23,8 +23,8 @@ class State:
     `not_run` why this stage is left out.
 
     `streams`, `underruns`, `failed`: of what was due in the measure window and has ended, and of the voices
-    that keep their listeners waiting in it (`cotenant.playback.under_way`), which may grow fewer once the next
-    utterance falls due. The verdict judges the faces of such voices too, and all rounds of a stage.
+    that keep their listeners waiting in it (`cotenant.playback.under_way`); those leave the count once the
+    next utterance falls due. The verdict judges the faces of such voices too, and all rounds of a stage.
     """
 
     stage: str
