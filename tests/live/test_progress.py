@@ -51,6 +51,15 @@ def test_a_line_says_only_what_is_known() -> None:
     )
 
 
+def test_a_stage_that_is_left_out_says_why() -> None:
+    left_out = state(phase="not run", left_ns=0, not_run="it needs tts, which ended")
+    assert state_text(left_out) == "[5/9] all-together: not run, 0:00 left, it needs tts, which ended"
+    sent = without_escapes(shown(left_out, state(step=6, stage="b"), no_color=True))
+    (line,) = [line for line in sent if "all-together  " in line]
+    assert line.startswith("\N{MIDDLE DOT} all-together")
+    assert "not run: it needs tts, which ended" in line
+
+
 def test_a_pipe_gets_one_line_a_step_with_its_last_state() -> None:
     lines: list[str] = []
     progress = PlainProgress(lines.append)

@@ -128,3 +128,27 @@ def test_an_answer_without_end_is_an_answer() -> None:
 def test_what_is_no_json_is_one_kind_of_error(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         json_value(body)
+
+
+async def _refused(host: str, *, listening: bool) -> bool:
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), host, 0)
+    port = server.sockets[0].getsockname()[1]
+    if not listening:
+        server.close()
+        await server.wait_closed()
+    try:
+        return await attach.refuses(f"http://{host}:{port}/v1?key=x")
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_only_a_port_that_nothing_listens_on_refuses(host: str) -> None:
+    assert asyncio.run(_refused(host, listening=False)) is True
+    assert asyncio.run(_refused(host, listening=True)) is False
+
+
+@pytest.mark.parametrize("url", ["http://no-such-host.invalid:1", "http://x" + "y" * 70])
+def test_what_cannot_be_asked_does_not_refuse(url: str) -> None:
+    assert asyncio.run(attach.refuses(url)) is False
