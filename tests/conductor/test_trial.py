@@ -104,6 +104,7 @@ def test_a_signal_within_a_trial(number: signal.Signals, all_together: Scenario)
         raise AssertionError("it was not stopped")
 
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
     try:
         with pytest.raises(trial.Stopped) as stopped:
             trial.run_until_signal(trial.within_limit(attempt, all_together, "tts", 60 * NS_PER_S, print))

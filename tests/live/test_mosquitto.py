@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.live import link
 from cotenant.live.broker import Broker, broker_from
 from cotenant.live.mqtt import FINISH_LIMIT_S, Announcer, Told
 from cotenant.live.outbox import Outbox
@@ -146,7 +147,8 @@ def listening() -> Iterator[socket.socket]:
         yield server
 
 
-def test_a_broker_that_takes_the_connection_and_never_answers(tmp_path: Path) -> None:
+def test_a_broker_that_takes_the_connection_and_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "ANSWER_LIMIT_S", 0.3)
     with listening() as server:
         one = announced(f"mqtt://127.0.0.1:{server.getsockname()[1]}/lab")
         for number in range(1000):
