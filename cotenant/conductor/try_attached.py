@@ -180,6 +180,8 @@ def _with_models(tried: Tried, tenant: Tenant, models: Sequence[Model]) -> Tried
     assert tried.failed is not None
     if not names or tenant.model in names or tried.failed.kind not in _OF_THE_MODEL:
         return tried
+    if tenant.model is None and tried.failed.kind == "not_found":
+        return tried  # it was not asked for any, so the path is not there
     setting = shlex.quote(f"tenants.{tried.tenant}.model={names[0]}")
     hint = f"it serves {_some(models)}: --set {setting}"
     return replace(tried, failed=replace(tried.failed, hint=hint))
