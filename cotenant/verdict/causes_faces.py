@@ -24,7 +24,8 @@ LEAST_SECONDS: Final = 4
 
 
 def face_units(facts: Facts, stage: str) -> tuple[Units, Events, Bools]:
-    """The frames, the freezes by libwebrtc's rule, and which of those waited for the voice.
+    """The frames, the freezes by libwebrtc's rule, and which of those waited for the voice. A frame is made
+    from when its sound was handed over, or from the one before: a head that waits for sound does nothing.
 
     A freeze waited for the voice where no frame's arrival ended it (the picture was there, its sound was
     not), or where the head was handed the sound of the frame that ended it only after the freeze had begun.
@@ -40,7 +41,7 @@ def face_units(facts: Facts, stage: str) -> tuple[Units, Events, Bools]:
     events = freeze_events(clips)
     begin = np.where(clips.began, clips.pair_start_ns, np.iinfo(np.int64).max)
     give_up = np.where(clips.began, clips.end_ns, 0)
-    units, events = units_of(arrival, offsets, begin, give_up, events)
+    units, events = units_of(arrival, offsets, begin, give_up, events, handed)
     return units, events, _waited(arrival, handed, offsets, events)
 
 

@@ -88,7 +88,7 @@ def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str
 def drawn_text(loads: Sequence[str], slow: Slower) -> str:
     """Pictures beside the rest of a stage, against the solo window."""
     text = (
-        f"beside {listed(loads)} it takes {slow.rtf * 1000:.0f} ms until the next pictures come, "
+        f"beside {listed(loads)} the next pictures take {slow.rtf * 1000:.0f} ms once their sound is there, "
         f"{times(slow.value)} times as long as in the solo window {interval(slow.low, slow.high)}"
     )
     return f"{text}; nothing within this stage tells them apart" if len(loads) > 1 else text

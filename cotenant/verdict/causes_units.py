@@ -20,7 +20,8 @@ class Units:
     """Bursts of chunks (or frames) that could have come too late, in order of stream and time.
 
     Of a stream whose playback had begun, from its second burst on. `start_ns` to `end_ns`: its making, from
-    the arrival before to its own (of one that never came, to when it was given up). `stall_ns`: the silence
+    the arrival before, of a frame not before its sound was handed over, to its own (of one that never came,
+    to when it was given up). `stall_ns`: the silence
     that it ended, 0 where it came in time. `stream` is a position in the stage's streams, `part` which third
     of the stream it is in. `usual_ns`: the median making time of those that came in time.
     """
@@ -75,11 +76,17 @@ def voice_units(facts: Facts, stage: str) -> tuple[Units, Events]:
 
 
 def units_of(
-    arrival_ns: Ints, offsets: Ints, begin_ns: Ints, give_up_ns: Ints, events: Events
+    arrival_ns: Ints,
+    offsets: Ints,
+    begin_ns: Ints,
+    give_up_ns: Ints,
+    events: Events,
+    ready_ns: Ints | None = None,
 ) -> tuple[Units, Events]:
     """Units of streams in CSR form (arrivals in order), and the events with the units they waited for.
 
-    `begin_ns`: when each stream's playback began; what came before could not be late.
+    `begin_ns`: when each stream's playback began; what came before could not be late. `ready_ns`: when all
+    was there that each arrival is made of (`NULL` where unknown); a burst is made from its first one's on.
     """
     size = len(arrival_ns)
     stream = columns.owner(offsets)
@@ -107,7 +114,12 @@ def units_of(
     unit = np.where(row >= 0, unit_of_row[row], -1)
     unit[never] = len(kept) + np.arange(len(never))
     stall = np.bincount(unit[unit >= 0], events.duration_ns[unit >= 0], len(kept) + len(never))
-    start = np.concatenate((before[kept], arrival_ns[ended])).astype(np.int64)
+    begun = before[kept]
+    if ready_ns is not None:
+        # What was ready after it came (by two clocks) says nothing.
+        ready = ready_ns[kept]
+        begun = np.where(ready < arrival_ns[kept], np.maximum(begun, ready), begun)
+    start = np.concatenate((begun, arrival_ns[ended])).astype(np.int64)
     end = np.concatenate((arrival_ns[kept], np.maximum(give_up_ns[events.stream[never]], arrival_ns[ended])))
     in_time = (stall == 0) & (end > start)
     lengths = (end - start)[in_time] if in_time.any() else end - start
