@@ -99,7 +99,8 @@ def record(
     recorded = Recorded(run_dir=run_dir, status="failed", why="an error of cotenant's own")
     try:
         on_begin(run)
-        recorded = _climb_until_signal(run)
+        with cores.kept_to(facts["cores"]["watch"]):
+            recorded = _climb_until_signal(run)
         writer.close()
     except CouldNotRun as error:
         why = shortened(secrets.text(str(error)))

@@ -115,7 +115,7 @@ async def start_load(
             [sys.executable, "-m", "cotenant.load.process"],
             env={"COTENANT_CONTROL": str(control.path), "COTENANT_NAME": name},
             log=run.own_logs() / f"load-{name}.log",
-            cpus=run.manifest["cores"]["own"],
+            cpus=run.manifest["cores"]["load"],
         )
         try:
             async with asyncio.timeout(_HELLO_LIMIT_S):

@@ -36,7 +36,7 @@ async def start_observers(
             env=shared_env if name == CANARY else {},
             log=run.own_logs() / f"observer-{name}.log",
             # The host's sleeper is to feel what the tenants do to their cores.
-            cpus=run.manifest["cores"]["tenants" if name == HOST else "own"],
+            cpus=run.manifest["cores"]["tenants" if name == HOST else "watch"],
         )
 
 

@@ -11,11 +11,19 @@ from cotenant.scenario.load import load
 from cotenant.tenants.reaper_client import Reaper
 
 
-@pytest.mark.parametrize(("count", "own"), [(8, 2), (11, 2), (12, 3), (16, 4), (32, 4), (192, 4)])
-def test_the_last_ones_are_ours_and_no_core_is_in_both(count: int, own: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "own", "load_cores"),
+    [(8, 2, 1), (11, 2, 1), (12, 3, 2), (16, 4, 2), (32, 4, 2), (192, 4, 2)],
+)
+def test_the_last_ones_are_ours_and_no_core_is_in_two_rooms(count: int, own: int, load_cores: int) -> None:
     numbers = [2 * number for number in range(count)]  # an affinity may have holes
     told = cores.facts(load("all-together", []), reversed(numbers))
-    assert told == {"own": numbers[count - own :], "tenants": numbers[: count - own], "why": {}}
+    assert told == {
+        "load": numbers[count - load_cores :],
+        "watch": numbers[count - own : count - load_cores],
+        "tenants": numbers[: count - own],
+        "why": {},
+    }
 
 
 @pytest.mark.parametrize(
@@ -32,7 +40,18 @@ def test_the_last_ones_are_ours_and_no_core_is_in_both(count: int, own: int) -> 
 )
 def test_all_share_all_cores_and_the_manifest_says_why(overrides: list[str], count: int, why: str) -> None:
     told = cores.facts(load("all-together", overrides), range(count))
-    assert told == {"own": None, "tenants": None, "why": {"own": why, "tenants": why}}
+    rooms = ("load", "watch", "tenants")
+    assert told == {**dict.fromkeys(rooms), "why": dict.fromkeys(rooms, why)}
+
+
+def test_the_conductor_keeps_to_its_cores_and_gets_its_own_back() -> None:
+    before = os.sched_getaffinity(0)
+    last = max(before)
+    with cores.kept_to([last]):
+        assert os.sched_getaffinity(0) == {last}
+    assert os.sched_getaffinity(0) == before
+    with cores.kept_to(None):
+        assert os.sched_getaffinity(0) == before
 
 
 def test_a_child_runs_on_the_cores_it_was_given(tmp_path: Path) -> None:
