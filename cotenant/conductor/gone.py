@@ -2,7 +2,7 @@
 
 A process that this run started and that has ended is gone for good: nobody starts it again. An attached
 service may come back at any time. It is taken for gone where it refused every connection at the end of a
-settle limit, a stage has been measured so, and it still refuses before the next one.
+settle limit, a stage has been measured so and has failed or is INVALID, and it still refuses before the next.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,8 @@ class Gone:
     """A service that was lost in the window `stage`.
 
     `process`: the one that ended (`tts@1` of a tenant with replicas) and `how`, None of an attached one;
-    `tail`: the end of its log. `judged`: whether a stage that is judged has been measured without it.
+    `tail`: the end of its log. Of an attached one `missed_in` is the last stage that was measured without it,
+    and `judged` whether that stage failed or is INVALID.
     """
 
     tenant: str
@@ -26,7 +27,8 @@ class Gone:
     process: str | None = None
     how: str = ""
     tail: str = ""
-    judged: bool = True
+    missed_in: str | None = None
+    judged: bool = False
 
     @property
     def for_good(self) -> bool:
@@ -68,8 +70,8 @@ def needed_by(scenario: Scenario, load: str, loads: Sequence[str]) -> tuple[str,
 def lacking(scenario: Scenario, window: Window, gone: Mapping[str, Gone]) -> Gone | None:
     """Whose loss keeps a window from being run; None where nobody's does.
 
-    What is gone is missed first in a stage that is judged: a run must not end well because a service that
-    failed was not asked any more. Solo windows are not judged.
+    An attached service is missed in a stage first, and that has to fail: a run must not end better because a
+    service was not asked any more. Solo windows are not judged.
     """
     for tenant in needed(scenario, window.loads):
         found = gone.get(tenant)

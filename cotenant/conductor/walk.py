@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from cotenant.conductor import looks
 from cotenant.conductor.context import Run, State
 from cotenant.conductor.gone import Gone, ended_by, lacking, needed, needed_by
 from cotenant.conductor.plan import Window
@@ -25,6 +27,7 @@ class Walk:
     run: Run
     state: State
     refuses: Callable[[str], Awaitable[bool]] = attach.refuses
+    failed: Callable[[Path, str], Awaitable[bool]] = looks.failed
     measured: bool = False
     not_run: list[Window] = field(default_factory=list)
     without: dict[str, Gone] = field(default_factory=dict)
@@ -59,8 +62,13 @@ class Walk:
     async def _lacking(self, window: Window) -> Gone | None:
         for tenant in needed(self.run.scenario, window.loads):
             gone = self.state.gone.get(tenant)
-            if gone is not None and not gone.for_good and not await self._is_refused(tenant):
+            if gone is None or gone.for_good:
+                continue
+            if not await self._is_refused(tenant):
                 self.state.found(tenant)
+            elif gone.missed_in is not None and not gone.judged:
+                judged = await self.failed(self.run.run_dir, gone.missed_in)
+                self.state.gone[tenant] = replace(gone, judged=judged)
         return lacking(self.run.scenario, window, self.state.gone)
 
     def _leave_out(self, window: Window, gone: Gone) -> None:
@@ -91,8 +99,8 @@ class Walk:
             if known is None:
                 self.run.mark_now("fault", f"refused:{tenant}")
             since = stage if known is None else known.stage
-            judged = not stage.startswith(SOLO_PREFIX)
-            self.state.lose(Gone(tenant=tenant, stage=since, judged=judged))
+            missed_in = None if stage.startswith(SOLO_PREFIX) else stage
+            self.state.lose(Gone(tenant=tenant, stage=since, missed_in=missed_in))
 
     async def _is_refused(self, tenant: str) -> bool:
         url = self.run.scenario.tenants[tenant].url

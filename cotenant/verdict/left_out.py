@@ -50,7 +50,7 @@ def left_out_caveats(plan: Plan, stage: StagePlan) -> Iterator[Caveat]:
             yield caveat(
                 "neighbour-gone",
                 f"{name} had ended before: its memory was free, and what it does when idle was not done",
-                "no other stage had that; run again when it stays up",
+                "what came before was measured beside it; run again when it stays up",
             )
 
 

@@ -43,8 +43,13 @@ class Told:
             manifest={"schema": 1, "tool": "cotenant"},
         )
         self.state = State()
-        self.walk = Walk(run=self.run, state=self.state, refuses=self._refuses)
+        self.failing = True
+        self.walk = Walk(run=self.run, state=self.state, refuses=self._refuses, failed=self._failed)
         self.plan = windows(self.run.scenario)
+
+    async def _failed(self, _run_dir: Path, stage: str) -> bool:
+        assert stage in self.ran
+        return self.failing
 
     async def _refuses(self, url: str) -> bool:
         return url in self.refused
@@ -194,6 +199,17 @@ def test_a_stage_is_measured_without_an_attached_service_before_the_rest_is_left
     assert told.ran == [*SOLO, *LADDER[:3]]
     assert told.not_run == [*LADDER[3:], AGAIN]
     assert why.startswith("the tenant 'tts' refused every connection from llm-decode on; not run without it")
+
+
+def test_nothing_is_left_out_while_no_stage_has_failed_for_it(tmp_path: Path) -> None:
+    told = Told(tmp_path, *ATTACHED)
+    told.failing = False
+    assert told.through({"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")}) == ""
+    assert told.ran == [*SOLO, *LADDER, AGAIN]
+    # But it is waited for no more.
+    assert {one for one in told.given_up if "voices" in one} == {
+        f"{name}: voices" for name in (*LADDER[2:], AGAIN)
+    }
 
 
 def test_an_attached_service_that_is_there_again_is_measured(tmp_path: Path) -> None:
