@@ -80,7 +80,7 @@ def _stood_still(recording: Recording, plan: Plan, stage: StagePlan) -> dict[str
     """
     rows = columns.table(recording, "host")
     still_ns, told = columns.floats(rows, "value"), columns.ints(rows, "t")
-    # It is written each second, and after a longer halt at once.
+    # It is written 20 times a second, and after a longer halt at once.
     began = told - np.nan_to_num(still_ns).astype(np.int64)
     long = (columns.texts(rows, "metric") == "loop_lag_ns") & (still_ns > STOOD_STILL_NS) & (told != NULL)
     inside = np.zeros(len(told), dtype=np.bool_)
