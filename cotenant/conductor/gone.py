@@ -1,8 +1,9 @@
 """Services that are gone: which windows cannot be run without them, and what is said of that.
 
 A process that this run started and that has ended is gone for good: nobody starts it again. An attached
-service may come back at any time. It is taken for gone where it refused every connection at the end of a
-settle limit, a stage has been measured so and has failed or is INVALID, and it still refuses before the next.
+service may come back at any time, and so may one behind a launched program that still runs. It is taken for
+gone where it refused every connection at the end of a settle limit, a stage has been measured so and has
+failed or is INVALID, and it still refuses before the next.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +18,9 @@ from cotenant.scenario.schema import Faces, Scenario
 class Gone:
     """A service that was lost in the window `stage`.
 
-    `process`: the one that ended (`tts@1` of a tenant with replicas) and `how`, None of an attached one;
-    `tail`: the end of its log. Of an attached one `missed_in` is the last stage that was measured without it,
-    and `judged` whether that stage failed or is INVALID.
+    `process`: the one that ended (`tts@1` of a tenant with replicas) and `how`; `tail`: the end of its log.
+    None where none ended, and nothing listens: `missed_in` is then the last stage that was measured without
+    it, and `judged` whether that stage failed or is INVALID.
     """
 
     tenant: str
@@ -70,8 +71,8 @@ def needed_by(scenario: Scenario, load: str, loads: Sequence[str]) -> tuple[str,
 def lacking(scenario: Scenario, window: Window, gone: Mapping[str, Gone]) -> Gone | None:
     """Whose loss keeps a window from being run; None where nobody's does.
 
-    An attached service is missed in a stage first, and that has to fail: a run must not end better because a
-    service was not asked any more. Solo windows are not judged.
+    One that may come back is missed in a stage first, and that has to fail: a run must not end better because
+    a service was not asked any more. Solo windows are not judged.
     """
     for tenant in needed(scenario, window.loads):
         found = gone.get(tenant)

@@ -91,10 +91,13 @@ class Walk:
             await asyncio.gather(*waits, return_exceptions=True)
 
     async def unsettled(self, stage: str, loads: Iterable[str]) -> None:
-        """Looks whether the attached services of loads without output are there at all."""
+        """Looks whether the services of loads without output are there at all: attached ones and what a
+        launched program may start again."""
         for tenant in needed(self.run.scenario, loads):
             known = self.state.gone.get(tenant)
-            if self.run.scenario.tenants[tenant].engine != "attach" or not await self._is_refused(tenant):
+            if known is not None and known.for_good:
+                continue
+            if self.run.scenario.tenants[tenant].engine == "builtin" or not await self._is_refused(tenant):
                 continue
             if known is None:
                 self.run.mark_now("fault", f"refused:{tenant}")

@@ -20,7 +20,7 @@ def ladder(url: str, *more: dict[str, Any], **timing: str) -> dict[str, Any]:
 
 async def test_what_needs_a_process_that_died_is_not_run_and_the_rest_is(folder: Path) -> None:
     # Nothing settles before the kill, and who waited for it would end no test.
-    timing = {"settle": "2s", "settle_limit": "10m"}
+    timing = {"settle": "1s", "settle_limit": "10m"}
     more = ({"name": "never", "load": ["voices", "decode"]}, {"name": "without", "load": ["voices"]})
     async with speech_server() as server, started(folder, ladder(server.url, *more, **timing)) as command:
         await command.until_marked("settle", "beside")

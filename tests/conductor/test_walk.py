@@ -212,6 +212,22 @@ def test_nothing_is_left_out_while_no_stage_has_failed_for_it(tmp_path: Path) ->
     }
 
 
+def test_a_launched_program_that_runs_on_without_its_server(tmp_path: Path) -> None:
+    launched = ("tenants.tts.engine=launch", "tenants.tts.command=[sh]", "tenants.tts.url=http://127.0.0.1:9")
+    told = Told(tmp_path, *launched)
+    told.through({"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")})
+    assert told.not_run == [*LADDER[2:], AGAIN]
+    (tmp_path / "b").mkdir()
+    told = Told(tmp_path / "b", *launched)
+
+    def end(told: Told) -> None:
+        told.end("tts")
+        told.refused.add("http://127.0.0.1:9")
+
+    assert told.through({"talking-head": end}).startswith("the tenant 'tts' ended (SIGKILL) in talking-head")
+    assert told.ran[-1] == "talking-head"
+
+
 def test_an_attached_service_that_is_there_again_is_measured(tmp_path: Path) -> None:
     told = Told(tmp_path, *ATTACHED)
     events: dict[str, Event] = {"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")}
