@@ -1,11 +1,13 @@
 """The player against the one that lives through every tick: 10,000 random streams a policy, start and end."""
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from cotenant.playback.player import Playback, play, wall_of
+from tests.halves import Results, asked_for, halves, result
 from tests.playback.brute import Case, Heard, simulate
 from tests.playback.cases import POLICIES, options_of, random_case
 
@@ -64,13 +66,12 @@ def _check(case: Case, heard: Heard, played: Playback, tick: int) -> None:
         ]
 
 
-@pytest.mark.parametrize("truncated", [False, True], ids=["ended", "cut"])
-@pytest.mark.parametrize("start", ["prefill", "delay"])
-@pytest.mark.parametrize("policy", POLICIES)
-def test_player_equals_the_brute_force_player(policy: str, start: str, truncated: bool) -> None:
-    rng = random.Random(f"{policy}/{start}/{truncated}")
+def work(name: str) -> int:
+    """Compares the streams of one policy, start and end; their number."""
+    policy, start, end = name.split("-")
+    rng = random.Random(f"{policy}/{start}/{end == 'cut'}")
     for number in range(STREAMS):
-        case = random_case(rng, policy, start, truncated)
+        case = random_case(rng, policy, start, end == "cut")
         tick = TICKS_NS[number % 2]
         rows = np.array(case.chunks, np.int64) * tick
         played = play(
@@ -84,3 +85,23 @@ def test_player_equals_the_brute_force_player(policy: str, start: str, truncated
             _check(case, simulate(case), played, tick)
         except AssertionError as error:
             raise AssertionError(f"stream {number}: {case}\n{error}") from error
+    return STREAMS
+
+
+NAMES = [
+    f"{policy}-{start}-{end}"
+    for policy in POLICIES
+    for start in ("prefill", "delay")
+    for end in ("ended", "cut")
+]
+
+
+@pytest.fixture(scope="module")
+def compared(request: pytest.FixtureRequest) -> Iterator[Results]:
+    with halves(__name__, asked_for(request, NAMES)) as results:
+        yield results
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_player_equals_the_brute_force_player(name: str, compared: Results) -> None:
+    assert result(compared, name) == STREAMS

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Final
+from typing import Final, TypedDict
 
 import pytest
 
@@ -36,6 +36,19 @@ class Thrown:
         assert error.offset is not None
         assert 0 <= error.offset <= length
         self.faults[error.kind] += 1
+
+
+class Told(TypedDict):
+    """The same by the decoders' names, from one process to another."""
+
+    streams: dict[str, int]
+    faults: int
+
+
+def told(thrown: Thrown) -> Told:
+    streams = {decoder.__name__: count for decoder, count in thrown.streams.items()}
+    assert len(streams) == len(thrown.streams)
+    return {"streams": streams, "faults": thrown.faults.total()}
 
 
 # Feeds one stream to a new decoder, and returns that.

@@ -8,7 +8,7 @@ import pickle
 import pkgutil
 import random
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, get_type_hints
 
 import pytest
@@ -24,8 +24,9 @@ from cotenant.wire.speech import Audio, SpeechDecoder
 from cotenant.wire.speech_socket import SpeechSocketDecoder
 from cotenant.wire.sse import SseDecoder
 from cotenant.wire.wav import WavDecoder
+from tests.halves import Results, asked_for, halves, result
 from tests.wire import test_llm_face_fuzz
-from tests.wire.fuzzing import THROWN, One, Thrown, cut, mutated, throw
+from tests.wire.fuzzing import THROWN, One, Thrown, Told, cut, mutated, throw, told
 from tests.wire.make_quirks import DONE, chunk, delta, wav
 
 AUDIO: Final = bytes(range(64))
@@ -197,13 +198,23 @@ CASES: Final[Mapping[str, tuple[type, One]]] = {
 FAULTLESS: Final = ("raw", "pcm alone", "events alone")
 
 
+def work(name: str) -> Told:
+    """What came of the streams at one decoder."""
+    return told(throw(CASES[name][1], name))
+
+
+@pytest.fixture(scope="module")
+def thrown(request: pytest.FixtureRequest) -> Iterator[Results]:
+    with halves(__name__, asked_for(request, list(CASES))) as results:
+        yield results
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_mutated_streams(name: str) -> None:
-    decoder, one = CASES[name]
-    thrown = throw(one, name)
-    assert thrown.streams == {decoder: THROWN}
+def test_mutated_streams(name: str, thrown: Results) -> None:
+    found = result(thrown, name)
+    assert found["streams"] == {CASES[name][0].__name__: THROWN}
     if name not in FAULTLESS:
-        assert THROWN // 50 < thrown.faults.total() < THROWN
+        assert THROWN // 50 < found["faults"] < THROWN
 
 
 def test_no_decoder_is_left_out() -> None:

@@ -3,7 +3,7 @@ fault with its offset; never another exception, and never a hang.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pytest
@@ -14,7 +14,8 @@ from cotenant.wire.frames import pack_frame
 from cotenant.wire.head_codec import HeadCodec, MappedCodec, OwnCodec
 from cotenant.wire.http1 import Body, Head
 from cotenant.wire.mjpeg import MjpegDecoder
-from tests.wire.fuzzing import THROWN, One, Thrown, cut, mutated, throw
+from tests.halves import Results, asked_for, halves, result
+from tests.wire.fuzzing import THROWN, One, Thrown, Told, cut, mutated, throw, told
 
 SSE: Final = Head(status=200, headers={"content-type": "text/event-stream"}, chunked=True)
 ANSWERS: Final = (
@@ -108,10 +109,20 @@ CASES: Final[Mapping[str, tuple[type, One]]] = {
 }
 
 
+def work(name: str) -> Told:
+    """What came of the streams at one decoder."""
+    return told(throw(CASES[name][1], name))
+
+
+@pytest.fixture(scope="module")
+def thrown(request: pytest.FixtureRequest) -> Iterator[Results]:
+    with halves(__name__, asked_for(request, list(CASES))) as results:
+        yield results
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_mutated_streams(name: str) -> None:
-    decoder, one = CASES[name]
-    thrown = throw(one, name)
-    assert thrown.streams == {decoder: THROWN}
+def test_mutated_streams(name: str, thrown: Results) -> None:
+    found = result(thrown, name)
+    assert found["streams"] == {CASES[name][0].__name__: THROWN}
     # Both happen, or nothing was tried.
-    assert THROWN // 50 < thrown.faults.total() < THROWN * 49 // 50
+    assert THROWN // 50 < found["faults"] < THROWN * 49 // 50
