@@ -45,6 +45,8 @@ def test_the_whole_of_the_neighbours_is_named_and_the_use_of_the_gpu_is_not() ->
         ("h200-voices-apart", "llm-long-prefill", 9),
         ("h200-voices-apart", "all-together", 10),
         ("h200-voices-batched", "all-together", 3),
+        # With a canary that rests after each wait.
+        ("h200-voices-apart-512", "all-together", 10),
     ],
 )
 def test_the_canary_counts_the_busy_processes_to_one(run: str, stage: str, busy: int) -> None:
@@ -74,7 +76,36 @@ def test_under_mps_with_a_limit_for_the_llm_no_voice_stalls() -> None:
     assert crowd["canary_ms"]["p99"] < 2
 
 
-@pytest.mark.parametrize("name", ["h200-voices-apart", "h200-voices-apart-mps", "h200-voices-batched"])
+def test_low_priority_under_mps_keeps_the_voices_and_not_the_head() -> None:
+    summary, by_name = stages("h200-voices-apart-mps-low")
+    assert (summary["verdict"], summary["validity"]) == ("fail", "valid")
+    crowd = by_name["all-together"]
+    assert crowd["speech"]["underruns"] == 0
+    assert crowd["face"]["fps_p5"] < 5
+    # Its kernels wait behind those of the LLM that have begun, longer than beside a limit of threads.
+    half = stages("h200-voices-apart-mps")[1]["all-together"]
+    assert crowd["canary_ms"]["p99"] > 2 * half["canary_ms"]["p99"]
+
+
+def test_shorter_prefill_steps_help_the_llm_and_not_the_voices() -> None:
+    summary, by_name = stages("h200-voices-apart-512")
+    assert (summary["verdict"], summary["validity"]) == ("fail", "valid")
+    short, whole = by_name["all-together"], stages("h200-voices-apart")[1]["all-together"]
+    assert (short["speech"]["underruns"], whole["speech"]["underruns"]) == (200, 179)
+    assert short["llm"]["decode"]["tokens_per_s"] > 5 * whole["llm"]["decode"]["tokens_per_s"]
+
+
+def test_batched_voices_under_mps_with_a_quarter_for_the_llm_live_with_the_head() -> None:
+    summary, by_name = stages("h200-voices-batched-mps")
+    assert (summary["verdict"], summary["validity"]) == ("pass", "valid")
+    crowd = by_name["all-together"]
+    assert crowd["speech"]["underruns"] == 0
+    assert crowd["face"]["fps_p5"] >= 24
+    # The LLM pays for it.
+    assert crowd["llm"]["decode"]["tokens_per_s"] < 10
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (data_dir("fixtures") / "runs").glob("h200-*")))
 def test_a_recorded_run_names_no_machine(name: str) -> None:
     text = (data_dir("fixtures") / "runs" / name / "manifest.json").read_text()
     assert "/tmp/" not in text
