@@ -56,7 +56,9 @@ async def test_a_built_in_voice_that_is_killed_ends_a_run_in_which_all_speak(fol
         command.find("cotenant.tenants.builtin.server", "speech").kill()
         ended = await command.end()
     assert [one["stage"] for one in ended.manifest["not_run"]] == ["never", "alone/again"]
-    assert ended.code == 1, ended.err
+    # Of a voice that speaks for longer than it is measured the baseline does not count.
+    assert ended.code == (1 if ended.summary["stages"][0]["validity"] == "valid" else 4), ended.err
+    assert ended.summary["stages"][1]["verdict"] == "fail"
     assert (
         "the tenant 'tts' ended (SIGKILL) in beside; not run without it: never and alone/again" in ended.err
     )
