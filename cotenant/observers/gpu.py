@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ from cotenant.observers.host import pids_by_name
 from cotenant.observers.kin import Kin
 from cotenant.observers.nvml import Nvml
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
+from cotenant.observers.stopping import stop_on_signals
 from cotenant.run_dir.writer import RunWriter
 from cotenant.units import NS_PER_MS, NS_PER_S
 
@@ -180,9 +180,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run-pid", type=int, help="all processes of the run descend from it")
     parser.add_argument("--period-ms", type=_period_ns, default=200 * NS_PER_MS, dest="period_ns")
     options = parser.parse_args(arguments)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     nvml = open_nvml()
     if isinstance(nvml, NvmlTrouble):
         return _refuse(nvml)
@@ -191,6 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nvml.close()
         return _refuse(device)
     writer = RunWriter(options.run_dir, device.uuid.replace("/", "-"), audio_limit_bytes=None)
+    stop = stop_on_signals()
     _say(_ready_line(device))
     try:
         try:
