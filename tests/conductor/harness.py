@@ -170,9 +170,11 @@ class Command:
                     return child
         raise AssertionError(f"no process with {words}")
 
-    async def until_marked(self, what: str, name: str, edge: str = "start") -> None:
+    async def until_marked(
+        self, what: str, name: str, edge: str = "start", deadline_s: float = DEADLINE_S
+    ) -> None:
         """Until the run directory says so."""
-        end_s, read_bytes = time.monotonic() + DEADLINE_S, -1
+        end_s, read_bytes = time.monotonic() + deadline_s, -1
         while time.monotonic() < end_s:
             self.look()
             # To read all again and again would take from the run, and from the services in this process.
