@@ -15,7 +15,7 @@ from cotenant.report.doctor.facts import Tried
 from cotenant.report.doctor.tried import summary_line
 from cotenant.scenario import services
 from cotenant.scenario.auto import resolve
-from cotenant.scenario.load import load, read_file
+from cotenant.scenario.load import find, load, load_unsaved, packaged_names, read_file
 from cotenant.scenario.merge import override
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.values import check_url, environment_name
@@ -25,6 +25,7 @@ _TRIES: Final = {
     "face": try_service.try_face,
     "completions": try_service.try_llm,
 }
+_NAME: Final = "my-services"  # of what nobody has named
 _FLAGS: Final = {"speech": "--tts", "face": "--face", "completions": "--llm"}
 # The places of a document that stands in no file.
 _LINE_RE: Final = re.compile(r" \(line \d+\)(?=:)")
@@ -66,9 +67,9 @@ def try_services(
     Raises UserError for what cannot be a scenario, whatever the services answer, CouldNotRun where they tell
     what cannot stand in one, Stopped by a signal.
     """
-    place = path if path is not None else Path("my-services.yaml")
-    document = _document(base, given, overrides, place)
-    scenario = _as_said(document, place)
+    folder = Path() if path is None else path.parent
+    document = _document(base, given, overrides, path)
+    scenario = _as_said(document, folder)
     names = [name for name, tenant in document["tenants"].items() if tenant.get("url")]
     tried = run_until_signal(_try_each(scenario, names, limit_ns, tell))
     builtin = tuple(
@@ -77,7 +78,7 @@ def try_services(
     if any(one.failed for one in tried):
         return Outcome(tried=tried, text=None, builtin=builtin)
     try:
-        text = _text(document, tried, place)
+        text = _text(document, tried, folder)
     except UserError as error:
         # Before the trial it was a scenario: what makes it none is what the services told.
         raise CouldNotRun(f"what the services tell cannot stand in a scenario: {error}") from None
@@ -95,9 +96,11 @@ async def _try_each(scenario: Scenario, names: Sequence[str], limit_ns: int, tel
     return tuple(tried)
 
 
-def _document(base: str, given: Sequence[Given], overrides: Sequence[str], place: Path) -> dict[str, Any]:
+def _document(
+    base: str, given: Sequence[Given], overrides: Sequence[str], path: Path | None
+) -> dict[str, Any]:
     """The document before anything is found out. Raises UserError."""
-    found = load(base)
+    found = _base(base, path)
     tenants: dict[str, dict[str, Any]] = {}
     for one in given:
         name = services.tenant_of_kind(found, one.kind)
@@ -114,51 +117,62 @@ def _document(base: str, given: Sequence[Given], overrides: Sequence[str], place
         if one.key_env is not None and not os.environ.get(one.key_env, "").strip():
             raise UserError(f"the variable {one.key_env} is not set; export it with the key for {name}")
         tenants[name] = {"url": one.url, **({"api_key_env": one.key_env} if one.key_env else {})}
-    # A file is named from the folder of the one that is written.
-    extended = str(Path(base).absolute()) if base.endswith((".yaml", ".yml")) or "/" in base else base
-    document = services.draft(place.stem, extended, found, tenants)
+    # A file is named so that it is found from the folder of the one that is written.
+    extended = base if base in packaged_names() else str(find(base).absolute())
+    document = services.draft(_NAME if path is None else path.stem, extended, found, tenants)
     problems = [problem for text in overrides for problem in override(document, {}, text)]
     if problems:
         raise UserError("\n".join(problem.text() for problem in problems))
     return document
 
 
-def _as_said(document: Mapping[str, Any], place: Path) -> Scenario:
+def _base(base: str, path: Path | None) -> Scenario:
+    """The scenario that is extended. Raises UserError, also where it is made of the file to be written."""
+    read: list[Path] = []
+
+    def reading(one: Path) -> bytes:
+        read.append(one.resolve())
+        return read_file(one)
+
+    found = load(base, read=reading)
+    if path is not None and path.resolve() in read:
+        other = path.with_name(f"{path.stem}-tried{path.suffix}")
+        raise UserError(
+            f"--write {path}: {base} is made of that file, which would extend itself then; give another name, "
+            f"as in --write {other}"
+        )
+    return found
+
+
+def _as_said(document: Mapping[str, Any], folder: Path) -> Scenario:
     """As `_resolved` has it, but for the protocols, of which `auto` is to be found out."""
-    resolved, said = _resolved(document, place), _read(document, place)
+    resolved, said = _resolved(document, folder), _read(document, folder)
     protocols = {name: {"protocol": tenant.protocol} for name, tenant in said.tenants.items()}
     tenants = {name: one.model_copy(update=protocols[name]) for name, one in resolved.tenants.items()}
     return resolved.model_copy(update={"tenants": tenants})
 
 
-def _resolved(document: Mapping[str, Any], place: Path) -> Scenario:
+def _resolved(document: Mapping[str, Any], folder: Path) -> Scenario:
     """The scenario of a document, as a run on this machine would have it. Raises UserError."""
-    scenario = _read(document, place)
+    scenario = _read(document, folder)
     device = find_device(scenario.device)
     return resolve(scenario, device.kind, machine=find_machine(device))
 
 
-def _read(document: Mapping[str, Any], place: Path) -> Scenario:
-    content = services.to_yaml(document, []).encode()
-
-    def reading(path: Path) -> bytes:
-        return content if path == place else read_file(path)
-
+def _read(document: Mapping[str, Any], folder: Path) -> Scenario:
     try:
-        return load(str(place), read=reading)
+        return load_unsaved(services.to_yaml(document, []), folder, title="what is given")
     except UserError as error:
-        # Nothing of it was written yet; what is wrong came from the command line.
-        told = str(error).replace(f"the scenario {place}", "what is given", 1)
-        raise UserError(_LINE_RE.sub("", told)) from None
+        raise UserError(_LINE_RE.sub("", str(error))) from None
 
 
-def _text(document: Mapping[str, Any], tried: Sequence[Tried], place: Path) -> str:
+def _text(document: Mapping[str, Any], tried: Sequence[Tried], folder: Path) -> str:
     """The YAML with what was found; it has been read and resolved once."""
     result = services.settled(document, {one.tenant: one.settings for one in tried})
     contexts = {one.tenant: one.context_tokens for one in tried if one.context_tokens is not None}
-    for name, prompt in services.shortened_prompts(_resolved(result, place), contexts).items():
+    for name, prompt in services.shortened_prompts(_resolved(result, folder), contexts).items():
         result.setdefault("load", {}).setdefault(name, {})["prompt"] = prompt
-    _resolved(result, place)
+    _resolved(result, folder)
     comments = ["Written by `cotenant doctor`. Alone, one request each showed:"]
     comments += [f"  {summary_line(one)}" for one in tried]
     return services.to_yaml(result, comments)

@@ -18,7 +18,9 @@ from cotenant.scenario.values import NAME_RE
 from cotenant.scenario.vllm import is_path
 from cotenant.scenario.yaml_text import MAX_BYTES, Problem
 
-__all__ = ["dump", "find", "load", "packaged_names", "parse", "read_file", "read_gates"]
+__all__ = [
+    "dump", "find", "load", "load_unsaved", "packaged_names", "parse", "read_file", "read_gates",
+]  # fmt: skip
 
 Reader = Callable[[Path], bytes]
 
@@ -73,6 +75,15 @@ def load(name_or_path: str, overrides: Sequence[str] = (), *, read: Reader = rea
         problems += _read_texts(data, places, Path(), read)  # what --set named; the files' own are read
         _place_paths(data, Path())
     return checked(data, places, problems, title=f"the scenario {name_or_path}")
+
+
+def load_unsaved(text: str, folder: Path, *, title: str, read: Reader = read_file) -> Scenario:
+    """The scenario of a document that stands in no file, with a name of its own; its paths are from `folder`.
+
+    What it extends is read. Raises UserError listing everything that is wrong, of what `title` says.
+    """
+    document = _chained(yaml_text.parse_yaml(text), folder, None, read, ())
+    return checked(document.data, dict(document.places), list(document.problems), title=title)
 
 
 def read_gates(gates: Sequence[str], read: Reader = read_file) -> tuple[str | Gate, ...]:
@@ -131,21 +142,28 @@ def _packaged() -> str:
 def _read_chain(path: Path, read: Reader, below: tuple[Path, ...]) -> yaml_text.Document:
     """The file's data with what it extends underneath."""
     document = _read_document(path, read, path.name if below else "")
+    return _chained(document, path.parent, path, read, below)
+
+
+def _chained(
+    document: yaml_text.Document, folder: Path, path: Path | None, read: Reader, below: tuple[Path, ...]
+) -> yaml_text.Document:
+    """A document's data with what it extends underneath; `path`: its file, where it stands in one."""
     if not isinstance(document.data, dict):
         return document
-    problems = _read_texts(document.data, document.places, path.parent, read)
-    _place_paths(document.data, path.parent)
+    problems = _read_texts(document.data, document.places, folder, read)
+    _place_paths(document.data, folder)
     document = replace(document, problems=(*document.problems, *problems))
     base_name = document.data.get("extends")
     if base_name is None:
         return document
-    chain = (*below, path.resolve())
+    chain = below if path is None else (*below, path.resolve())
     place = document.places.get(("extends",))
-    where = f"extends ({place})" if below else f"extends ({path}, {place})"
+    where = f"extends ({place})" if below or path is None else f"extends ({path}, {place})"
     if not isinstance(base_name, str):
         raise UserError(f"{where}: {base_name!r} is no scenario; write a packaged name or a file")
     try:
-        base_path = find(base_name, folder=path.parent)
+        base_path = find(base_name, folder=folder)
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
     if base_path.resolve() in chain or len(chain) > _MAX_EXTENDS:

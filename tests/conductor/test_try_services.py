@@ -354,3 +354,54 @@ def test_options_that_need_an_address(arguments: list[str], capsys: pytest.Captu
         make_app()(["doctor", *arguments], prog_name="cotenant")
     assert ended.value.code == 2
     assert "add --tts, --llm or --face URL" in capsys.readouterr().err
+
+
+OWN = "extends: all-together\nname: mine\ndevice: cpu\n"
+
+
+def told_by_doctor(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        make_app()(["doctor", *arguments], prog_name="cotenant")
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+@pytest.mark.parametrize("base", ["my-services.yaml", "two.yaml", "./below/three.yaml", "two"])
+def test_a_file_of_ones_own_and_addresses(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("below").mkdir()
+    Path("my-services.yaml").write_text(OWN)
+    for name, extended in (
+        ("two.yaml", "my-services.yaml"),
+        ("below/three.yaml", "../two.yaml"),
+        ("two", "two.yaml"),
+    ):
+        Path(name).write_text(f"extends: {extended}\nname: mine\n")
+    code, told = told_by_doctor([base, "--tts", f"http://127.0.0.1:{free_port()}"], capsys)
+    assert "nothing listens there" in told
+    assert code == 5
+
+    def look(url: str) -> int:
+        llm = [Given(kind="completions", url=url)]
+        return command.try_them(base, llm, [], Path("below/new.yaml"), force=False, as_json=False)
+
+    assert beside(truth_server, chat_server, then=look) == 0
+    assert load("below/new.yaml").tenants["llm"].engine == "attach"
+
+
+@pytest.mark.parametrize("written", ["two.yaml", "my-services.yaml", "link.yaml"])
+def test_a_file_is_not_written_over_what_it_would_extend(
+    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my-services.yaml").write_text(OWN)
+    Path("two.yaml").write_text("extends: my-services.yaml\nname: two\n")
+    Path("link.yaml").symlink_to("two.yaml")
+    before = Path(written).read_text()
+    address = f"http://127.0.0.1:{free_port()}"
+    code, told = told_by_doctor(["two.yaml", "--tts", address, "--write", written, "--force"], capsys)
+    assert code == 2
+    other = written.replace(".yaml", "-tried.yaml")
+    assert f"--write {other}" in " ".join(told.split())
+    assert Path(written).read_text() == before
