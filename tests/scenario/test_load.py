@@ -37,7 +37,7 @@ def write(tmp_path: Path) -> WriteFile:
 def test_the_packaged_scenarios_are_the_ladder_and_its_steps() -> None:
     assert packaged_names() == [
         "all-together", "ditto-online", "faster-qwen3-tts", "llm-decode", "llm-long-prefill", "one-gpu-96gb",
-        "talking-head", "tts-alone", "voices-apart",
+        "talking-head", "tts-alone", "voice-and-llm", "voices-apart",
     ]  # fmt: skip
     ladder = [stage.name for stage in load("all-together").stages]
     assert ladder == ["tts-alone", "talking-head", "llm-decode", "llm-long-prefill", "all-together"]
@@ -58,6 +58,17 @@ def test_a_step_is_what_the_ladder_runs_under_that_name(name: str) -> None:
     assert {tenant: ladder.tenants[tenant] for tenant in step.tenants} == step.tenants
     assert all(stage in ladder.stages for stage in step.stages)
     assert (step.timing, step.player, step.gate) == (ladder.timing, ladder.player, ladder.gate)
+
+
+def test_the_ladder_without_a_head_is_the_ladder_without_its_faces() -> None:
+    without, ladder = load("voice-and-llm"), load("all-together")
+    assert without.tenants == {name: ladder.tenants[name] for name in ("tts", "llm")}
+    assert without.load == {name: ladder.load[name] for name in ("voices", "decode", "prefill")}
+    # What is gated by stage, `all-together` above all, is found in both.
+    *steps, last = without.stages
+    assert steps == [stage for stage in ladder.stages[:-1] if "faces" not in stage.load]
+    assert (last.name, last.load) == ("all-together", ["voices", "decode", "prefill"])
+    assert (without.timing, without.player, without.gate) == (ladder.timing, ladder.player, ladder.gate)
 
 
 @pytest.mark.parametrize("name", packaged_names())
