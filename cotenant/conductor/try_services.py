@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,16 +44,19 @@ class Given:
 class Outcome:
     """What came of each service, and the scenario as YAML; None where one of them failed.
 
-    `builtin`: the tenants that stay built in.
+    `base`: what it extends; `builtin`: the tenants that stay built-in stand-ins; `started`: those that the
+    run starts by a command, a vLLM of random weights too.
     """
 
     tried: tuple[Tried, ...]
     text: str | None
+    base: str
     builtin: tuple[str, ...]
+    started: tuple[str, ...]
 
 
 def try_services(
-    base: str,
+    base: str | None,
     given: Sequence[Given],
     overrides: Sequence[str],
     path: Path | None,
@@ -61,28 +64,31 @@ def try_services(
     limit_ns: int = LIMIT_NS,
     tell: Tell = lambda _text: None,
 ) -> Outcome:
-    """Tries them one after another, each for `limit_ns` at most. `path`: where the scenario will be written;
-    `tell`: who is told what is waited for.
+    """Tries them one after another, each for `limit_ns` at most. `base`: None for the smallest ladder that has
+    them; `path`: where the scenario will be written; `tell`: who is told what is waited for.
 
     Raises UserError for what cannot be a scenario, whatever the services answer, CouldNotRun where they tell
     what cannot stand in one, Stopped by a signal.
     """
+    base = services.base_for({one.kind for one in given}) if base is None else base
     folder = Path() if path is None else path.parent
     document = _document(base, given, overrides, path)
     scenario = _as_said(document, folder)
     names = [name for name, tenant in document["tenants"].items() if tenant.get("url")]
     tried = run_until_signal(_try_each(scenario, names, limit_ns, tell))
-    builtin = tuple(
-        name for name, tenant in scenario.tenants.items() if name not in names and tenant.engine != "attach"
+    builtin, started = (
+        tuple(name for name, tenant in scenario.tenants.items() if tenant.engine == engine)
+        for engine in ("builtin", "launch")
     )
+    outcome = Outcome(tried=tried, text=None, base=base, builtin=builtin, started=started)
     if any(one.failed for one in tried):
-        return Outcome(tried=tried, text=None, builtin=builtin)
+        return outcome
     try:
-        text = _text(document, tried, folder)
+        text = _text(document, outcome, folder)
     except UserError as error:
         # Before the trial it was a scenario: what makes it none is what the services told.
         raise CouldNotRun(f"what the services tell cannot stand in a scenario: {error}") from None
-    return Outcome(tried=tried, text=text, builtin=builtin)
+    return replace(outcome, text=text)
 
 
 async def _try_each(scenario: Scenario, names: Sequence[str], limit_ns: int, tell: Tell) -> tuple[Tried, ...]:
@@ -138,7 +144,7 @@ def _base(base: str, path: Path | None) -> Scenario:
     if path is not None and path.resolve() in read:
         other = path.with_name(f"{path.stem}-tried{path.suffix}")
         raise UserError(
-            f"--write {path}: {base} is made of that file, which would extend itself then; give another name, "
+            f"--write {path}: {base} is made of that file, which would extend itself; give another name, "
             f"as in --write {other}"
         )
     return found
@@ -166,8 +172,19 @@ def _read(document: Mapping[str, Any], folder: Path) -> Scenario:
         raise UserError(_LINE_RE.sub("", str(error))) from None
 
 
-def _text(document: Mapping[str, Any], tried: Sequence[Tried], folder: Path) -> str:
+def stays(outcome: Outcome) -> list[str]:
+    """Sentences about the tenants whose addresses were not given."""
+    told = []
+    if outcome.builtin:
+        told.append(f"built-in stand-ins, no address given: {', '.join(outcome.builtin)}")
+    if outcome.started:
+        told.append(f"started by the run, no address given: {', '.join(outcome.started)}")
+    return told
+
+
+def _text(document: Mapping[str, Any], outcome: Outcome, folder: Path) -> str:
     """The YAML with what was found; it has been read and resolved once."""
+    tried = outcome.tried
     result = services.settled(document, {one.tenant: one.settings for one in tried})
     contexts = {one.tenant: one.context_tokens for one in tried if one.context_tokens is not None}
     for name, prompt in services.shortened_prompts(_resolved(result, folder), contexts).items():
@@ -175,4 +192,5 @@ def _text(document: Mapping[str, Any], tried: Sequence[Tried], folder: Path) -> 
     _resolved(result, folder)
     comments = ["Written by `cotenant doctor`. Alone, one request each showed:"]
     comments += [f"  {summary_line(one)}" for one in tried]
+    comments += [f"{text[0].upper()}{text[1:]}." for text in stays(outcome)]
     return services.to_yaml(result, comments)
