@@ -11,6 +11,7 @@ from cotenant.report.table import table_lines
 from cotenant.report.text import could_not_run, counted, error_text, run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
 from cotenant.units import format_ms, format_share
+from cotenant.verdict.caveats import crowded
 from cotenant.verdict.failures import decided_by
 from cotenant.verdict.gates import worst
 
@@ -70,7 +71,10 @@ def _verdict_sentence(summary: Entry, word: str) -> str:
         return f"{first}{safe(stage['name'])}: {safe(reason)}"
     others = [one for one in stage["gates"] if one["verdict"] == gate["verdict"] and one is not gate]
     also = f"; {counted(len(others), 'more gate')} of this stage" if others else ""
-    return f"{first}{safe(stage['name'])}: {short_sentence(gate)}{also}"
+    # Of a baseline that fails it is said with the first.
+    meanwhile = crowded(stage["caveats"]) if word == "FAIL" and not stage["baseline"] else ""
+    gate_text = ", ".join(filter(None, (short_sentence(gate), meanwhile)))
+    return f"{first}{safe(stage['name'])}: {gate_text}{also}"
 
 
 def _what_counts(summary: Entry) -> str:

@@ -206,6 +206,7 @@ def _entry(run: Judging, judged: _Judged, facts: Facts, found: StageFacts, withh
         "why": why,
         **parts,
         "failures": found.failures,
+        "caveats": found.caveats,
         "clean_bounds": _clean_bounds(found, facts.tail),
         "gates": gates,
     }

@@ -4,7 +4,7 @@ A caveat is {"kind", "text", "advice", and its numbers, units in their names}: s
 what the figures say. What is not known makes none: a missing metric has its reason in `why`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from cotenant.verdict.plan import Plan, StagePlan, Window, length_ns, within
 from cotenant.verdict.timing import LIMIT_NS, TimingError
 
 Caveat = dict[str, Any]
+OTHERS_CPU: Final = "others-cpu"
 
 # Messages that were read together are uncertain by the loop's lag and by this; much more is a slow loop.
 TIMING_NS: Final = LAG_PERIOD_NS + 3 * NS_PER_MS
@@ -24,6 +25,8 @@ HOST_LAG_NS: Final = LIMIT_NS
 HOST_LAG_SHARE: Final = 0.05
 # Whoever takes a fifth of the cores moves what a tenant that needs them does.
 OTHERS_SHARE: Final = 0.2
+# From here on the tenants had the smaller part of the machine: no verdict is told without saying so.
+OTHERS_MOST: Final = 0.5
 # Under one token in a hundred a cache spares no prefill that would be seen.
 PREFIX_SHARE: Final = 0.01
 
@@ -104,6 +107,18 @@ def measuring_caveats(
         )
 
 
+def crowded(caveats: Iterable[Caveat]) -> str:
+    """`while others used 83 % of this machine's CPU`, by the caveats of a stage; `""` where they used less
+    than half of it, or that is not known.
+
+    It makes no stage INVALID: what is no process of this run may still be its doing (a container that was
+    launched, a daemon), and a machine that is always so busy may be the one that is asked about.
+    """
+    shares = (float(one["others_share"]) for one in caveats if one["kind"] == OTHERS_CPU)
+    share = max(shares, default=0.0)
+    return f"while others used {100 * share:.0f} % of this machine's CPU" if share >= OTHERS_MOST else ""
+
+
 def _others(recording: Recording, windows: tuple[Window, ...]) -> Iterator[Caveat]:
     """CPU time of what is not this run, where it was read around all of the windows."""
     device = recording.manifest.get("device") or {}
@@ -125,7 +140,7 @@ def _others(recording: Recording, windows: tuple[Window, ...]) -> Iterator[Cavea
     share = used_s / cores / (length_ns(windows) / NS_PER_S)
     if share >= OTHERS_SHARE:
         yield caveat(
-            "others-cpu",
+            OTHERS_CPU,
             f"something else on this machine used {100 * share:.0f} % of its CPU time",
             "end it, or measure when the machine is free: what is slow here may be its doing",
             others_share=share,

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import Recording
+from cotenant.verdict.caveats import crowded
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.failures import decided_by, headline
 from cotenant.verdict.gates import Gate, worst
@@ -95,8 +96,14 @@ def why_withheld(baselines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _alone(baseline: Mapping[str, Any]) -> str:
-    """What a failing baseline says: of the voice, of nothing but the price of the lookahead, or that a
-    service failed, which says nothing of either."""
+    """What a failing baseline says, and who else took the machine meanwhile."""
+    meanwhile = crowded(baseline["caveats"])
+    return _what_fails_alone(baseline) + (f" ({meanwhile})" if meanwhile else "")
+
+
+def _what_fails_alone(baseline: Mapping[str, Any]) -> str:
+    """Of the voice, of nothing but the price of the lookahead, or that a service failed, which says nothing
+    of either."""
     if (failure := decided_by(baseline)) is not None:
         return headline(failure, baseline=True)
     failed = [gate for gate in baseline["gates"] if gate["level"] == "fail" and gate["verdict"] == "fail"]

@@ -67,6 +67,13 @@ class Builder:
                 )
                 self.rows["host"].append({"t": t, "source": source, "metric": "loop_lag_ns", "value": lag_ns})
 
+    def others_use(self, cores: float, last_s: int = 200) -> None:
+        """By what is not this run."""
+        self.rows["host"] += [
+            {"t": t_s * S, "source": "host", "metric": "others_cpu_s", "value": 1000.0 + cores * t_s}
+            for t_s in range(0, last_s, 5)
+        ]
+
     def stream(self, process: int, **columns: Any) -> int:
         """One row of `streams`; returns its id."""
         self.counters[process] = self.counters.get(process, 0) + 1

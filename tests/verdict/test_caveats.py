@@ -102,11 +102,7 @@ def test_who_else_used_the_machine_is_said_where_it_is_known(
     cores_used: float, last_s: int, expected: int
 ) -> None:
     builder = good_run()
-    for second in range(0, last_s, 5):
-        value = 1000.0 + cores_used * second
-        builder.rows["host"].append(
-            {"t": second * S, "source": "host", "metric": "others_cpu_s", "value": value}
-        )
+    builder.others_use(cores_used, last_s)
     caveats = [one for one in _crowd(builder)["caveats"] if one["kind"] == "others-cpu"]
     assert len(caveats) == expected
     assert all(one["others_share"] == 0.5 for one in caveats)
@@ -114,10 +110,7 @@ def test_who_else_used_the_machine_is_said_where_it_is_known(
 
 def test_of_a_machine_whose_other_cores_this_run_may_not_use_all_are_counted() -> None:
     builder = good_run()
-    builder.rows["host"] += [
-        {"t": second * S, "source": "host", "metric": "others_cpu_s", "value": 1.0 * second}
-        for second in range(0, 200, 5)
-    ]
+    builder.others_use(1.0)
     device = {"kind": "cpu", "name": "test", "cpu_count": 2, "machine_cpu_count": 4}
     caveats = _summary(builder, device=device)["stages"][1]["caveats"]
     assert [one["others_share"] for one in caveats if one["kind"] == "others-cpu"] == [0.25]
@@ -127,10 +120,7 @@ def test_an_attached_service_is_not_taken_for_somebody_else() -> None:
     builder = good_run()
     attached = {"kind": "speech", "engine": "attach", "url": "http://127.0.0.1:1"}
     builder.scenario["tenants"] = {**builder.scenario["tenants"], "tts": attached}
-    builder.rows["host"] += [
-        {"t": second * S, "source": "host", "metric": "others_cpu_s", "value": 2.0 * second}
-        for second in range(0, 200, 5)
-    ]
+    builder.others_use(2.0)
     assert "others-cpu" not in _kinds(_crowd(builder))
 
 
