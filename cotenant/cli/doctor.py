@@ -24,8 +24,13 @@ def _key_option(name: str) -> Any:
 
 def command(
     scenario: Annotated[
-        str, typer.Argument(metavar="[SCENARIO]", help="A name (see `cotenant list`) or a YAML file.")
-    ] = _DEFAULT,
+        str | None,
+        typer.Argument(
+            metavar="[SCENARIO]",
+            help=f"A name (see `cotenant list`) or a YAML file. Without it {_DEFAULT}; with addresses the "
+            "smallest ladder that has what they are of.",
+        ),
+    ] = None,
     override: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Changes the scenario, as in sharing=mps."),
@@ -72,6 +77,7 @@ def command(
             raise UserError(
                 "--write, --force and --...-key-env are for services; add --tts, --llm or --face URL"
             )
+        scenario = _DEFAULT if scenario is None else scenario
         if limit_ns is not None:
             _check_limit(scenario, override or [], no_try=no_try)
         return machine(scenario, override or [], out, as_json=as_json, limit_ns=limit_ns, no_try=no_try)
@@ -143,7 +149,7 @@ def machine(
 
 
 def try_them(
-    scenario: str,
+    scenario: str | None,
     given: "list[Given]",
     overrides: list[str],
     write: Path | None,
@@ -154,14 +160,16 @@ def try_them(
 ) -> int:
     """Tries each service, prints what came, writes the scenario; ends with 5 where one failed.
 
+    `scenario`: what it extends; None: the smallest ladder that has them.
     `limit_ns`: for each of them; None: as is usual. Raises UserError, also for a file that is there already
     without `force`.
     """
     from cotenant.cli import output
     from cotenant.conductor.trial import LIMIT_NS, Stopped
-    from cotenant.conductor.try_services import try_services
+    from cotenant.conductor.try_services import stays, try_services
     from cotenant.report.doctor.text import render
     from cotenant.report.doctor.tried import service_findings
+    from cotenant.report.fold import folded
 
     if write is not None:
         _check_file(write, force=force)
@@ -174,16 +182,21 @@ def try_them(
     found = [finding for one in outcome.tried for finding in service_findings(one)]
     if as_json:
         services = [asdict(one) for one in outcome.tried]
-        told = {"schema": 1, "services": services, "builtin": outcome.builtin}
-        print(json.dumps(told, indent=1))
+        told = {key: getattr(outcome, key) for key in ("base", "builtin", "started")}
+        print(json.dumps({"schema": 1, "services": services, **told}, indent=1))
     console = output.stderr_console()
     width = min(console.width, _WIDEST)
     output.tell(render("one request to each service, alone:", found, width))
     if outcome.text is None:
         output.tell("nothing is written: a service failed" if write is not None else "a service failed")
         return ExitCode.COULD_NOT_RUN
-    if outcome.builtin:
-        output.tell(f"built-in stand-ins, no address given: {', '.join(outcome.builtin)}")
+    if scenario is None and outcome.base != _DEFAULT:
+        text = (
+            f"extends {outcome.base}: `cotenant doctor {_DEFAULT} ...` adds stand-ins for what has no address"
+        )
+        output.tell("\n".join(folded(text, width)))
+    for text in stays(outcome):
+        output.tell("\n".join(folded(text, width)))
     if write is not None:
         _write(write, outcome.text, force=force)
         output.tell(f"wrote {write}: cotenant run {_as_argument(write)}")

@@ -64,8 +64,10 @@ def try_services(
     limit_ns: int = LIMIT_NS,
     tell: Tell = lambda _text: None,
 ) -> Outcome:
-    """Tries them one after another, each for `limit_ns` at most. `base`: None for the smallest ladder that has
-    them; `path`: where the scenario will be written; `tell`: who is told what is waited for.
+    """Tries them one after another, each for `limit_ns` at most.
+
+    `base`: what is extended, None for the smallest ladder that has them; `path`: where the scenario will be
+    written; `tell`: who is told what is waited for.
 
     Raises UserError for what cannot be a scenario, whatever the services answer, CouldNotRun where they tell
     what cannot stand in one, Stopped by a signal.

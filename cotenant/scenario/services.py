@@ -1,7 +1,7 @@
 """A scenario written for services that already run: what extends which, and its YAML. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -18,6 +18,16 @@ _OF_STARTED: Final = (
     "model", "vllm", "command", "env", "mps", "packets", "threads", "mode", "voices", "step_overhead",
     "context_frames", "replicas", "device",
 )  # fmt: skip
+
+
+def base_for(kinds: Collection[str]) -> str:
+    """The smallest packaged ladder that has tenants of these kinds: nothing in it fails but what was given.
+
+    Each has a voice, which is what stalls are heard in.
+    """
+    if "completions" in kinds:
+        return "all-together" if "face" in kinds else "voice-and-llm"
+    return "talking-head" if "face" in kinds else "tts-alone"
 
 
 def tenant_of_kind(scenario: Scenario, kind: str) -> str | None:

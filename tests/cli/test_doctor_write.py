@@ -72,7 +72,7 @@ def test_before_anything_is_tried(
 
 def _written(monkeypatch: pytest.MonkeyPatch, path: Path, *, force: bool = False) -> int:
     """With services that answered well."""
-    outcome = Outcome(tried=(), text="name: x\n", builtin=())
+    outcome = Outcome(tried=(), text="name: x\n", base="tts-alone", builtin=(), started=())
     monkeypatch.setattr(try_services, "try_services", lambda *_arguments, **_more: outcome)
     return doctor.try_them("all-together", NOBODY, [], path, force=force, as_json=False)
 

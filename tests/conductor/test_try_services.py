@@ -356,6 +356,34 @@ def test_options_that_need_an_address(arguments: list[str], capsys: pytest.Captu
     assert "add --tts, --llm or --face URL" in capsys.readouterr().err
 
 
+def test_without_a_scenario_nothing_is_in_it_that_was_not_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+
+    def look(url: str) -> int:
+        llm = [Given(kind="completions", url=url)]
+        return command.try_them(None, llm, ["device=cpu"], path, force=True, as_json=True)
+
+    assert beside(truth_server, chat_server, then=look) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["base"], told["builtin"], told["started"]) == ("voice-and-llm", ["tts"], [])
+    scenario = load(str(path))
+    assert {name: tenant.engine for name, tenant in scenario.tenants.items()} == {
+        "tts": "builtin", "llm": "attach"
+    }  # fmt: skip
+    assert "extends voice-and-llm: `cotenant doctor all-together ...` adds stand-ins" in err
+    assert "built-in stand-ins, no address given: tts" in err
+    assert "# Built-in stand-ins, no address given: tts.\n" in path.read_text()
+
+    beside(truth_server, chat_server, then=lambda url: command.try_them(
+        "all-together", [Given(kind="completions", url=url)], [], path, force=True, as_json=False
+    ))  # fmt: skip
+    assert "# Built-in stand-ins, no address given: tts, head.\n" in path.read_text()
+    assert "extends" not in capsys.readouterr().err
+
+
 OWN = "extends: all-together\nname: mine\ndevice: cpu\n"
 
 

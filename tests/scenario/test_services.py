@@ -1,5 +1,6 @@
 """The scenario that is written for services at given addresses: what it keeps of the one it extends."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load, packaged_names
 from cotenant.scenario.schema import Scenario
 
+KINDS = ("speech", "face", "completions")
+
 
 def written(base: str, tenants: dict[str, dict[str, Any]], folder: Path, **more: Any) -> Scenario:
     document = services.draft("my services", base, load(base), tenants) | more
@@ -21,8 +24,7 @@ def written(base: str, tenants: dict[str, dict[str, Any]], folder: Path, **more:
 
 @pytest.mark.parametrize("base", packaged_names())
 def test_any_packaged_scenario_can_be_extended(base: str, tmp_path: Path) -> None:
-    kinds = ("speech", "face", "completions")
-    names = [services.tenant_of_kind(load(base), kind) for kind in kinds]
+    names = [services.tenant_of_kind(load(base), kind) for kind in KINDS]
     tenants = {name: {"url": f"http://127.0.0.1:{8_000 + i}"} for i, name in enumerate(names) if name}
     found = written(base, tenants, tmp_path)
     assert found.name == "my-services"
@@ -33,6 +35,12 @@ def test_any_packaged_scenario_can_be_extended(base: str, tmp_path: Path) -> Non
         assert found.tenants[name].replicas == 1
     assert found.stages == load(base).stages
     assert resolve(found, "cpu").tenants.keys() == found.tenants.keys()
+
+
+@pytest.mark.parametrize("given", [k for n in (1, 2, 3) for k in itertools.combinations(KINDS, n)])
+def test_the_base_has_what_was_given_and_a_voice_and_nothing_else(given: tuple[str, ...]) -> None:
+    kinds = [tenant.kind for tenant in load(services.base_for(given)).tenants.values()]
+    assert sorted(kinds) == sorted({*given, "speech"})
 
 
 def test_what_was_found_gives_way_to_what_is_said() -> None:
