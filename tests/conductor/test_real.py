@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 def ladder(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     folder = tmp_path_factory.mktemp("ladder")
     flags = [part for override in SHORT for part in ("--set", override)]
-    return asyncio.run(ran(folder, "all-together", "--lookahead", "400ms", "--json", *flags, deadline_s=200))
+    return asyncio.run(ran(folder, "all-together", "--lookahead", "400ms", "--json", *flags, deadline_s=400))
 
 
 def test_every_stage_is_measured_and_the_exit_code_is_the_verdict(ladder: Ended) -> None:
