@@ -131,10 +131,14 @@ class Feed:
 
 
 def _stage(entry: Mapping[str, Any]) -> dict[str, Any]:
+    from cotenant.report.table import verdict_word  # when the run is over: it takes the verdict with it
+
     speech = entry.get("speech") or {}
     figures = {name: speech.get(name) for name in ("streams", "underruns", "clean_share")}
     why = (entry.get("why") or {}).get("verdict")
-    verdict = {"verdict": entry["verdict"], "validity": entry["validity"], "why": why}
+    verdict = {
+        "word": verdict_word(entry), "verdict": entry["verdict"], "validity": entry["validity"], "why": why,
+    }  # fmt: skip
     return {"name": entry["name"], **verdict, **figures}
 
 

@@ -146,8 +146,9 @@ def _worst_gates(stages: Sequence[_Stage]) -> str:
         for gate in stage["gates"]
         if gate["verdict"] == verdict and gate.get("level") != "warn"
     ]
+    red.sort(key=lambda pair: pair[0]["validity"] == "invalid")
     lines = [
-        f"- **{str(gate['verdict']).upper()}** {escape(stage['name'])}: {escape(title(gate), _TEXT_LENGTH)}; "
+        f"- **{_counting(stage, gate)}** {escape(stage['name'])}: {escape(title(gate), _TEXT_LENGTH)}; "
         f"{escape(sentence(gate), _TEXT_LENGTH)}"
         for stage, gate in red[:_TOP_GATES]
     ]
@@ -157,6 +158,11 @@ def _worst_gates(stages: Sequence[_Stage]) -> str:
         if (cause := first_cause(stage)) is not None:
             lines.append(f"- why {escape(stage['name'])}: {escape(cause, _CAUSE_LENGTH)}")
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
+
+
+def _counting(stage: _Stage, gate: Mapping[str, Any]) -> str:
+    """What counts of a gate's verdict."""
+    return "INVALID" if stage["validity"] == "invalid" else str(gate["verdict"]).upper()
 
 
 def _left_out(text: _Text, count: int, what: str) -> None:

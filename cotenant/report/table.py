@@ -47,14 +47,13 @@ def _tokens(entry: Entry) -> str:
 
 
 def verdict_word(entry: Entry) -> str:
-    """PASS, FAIL or INCONCLUSIVE, `no gate` where none was asked of the stage, and INVALID beside it; `not
-    measured` where nothing was."""
+    """PASS, FAIL or INCONCLUSIVE; INVALID alone where what the gates say does not count, `no gate` where none
+    was asked of the stage, `not measured` where nothing was."""
     if not_measured(entry):
         return "not measured"
-    word = str(entry["verdict"]).upper()
-    if entry["verdict"] == "pass" and not entry["gates"]:
-        word = "no gate"
-    return f"{word} (INVALID)" if entry["validity"] == "invalid" else word
+    if entry["validity"] == "invalid":
+        return "INVALID"
+    return str(entry["verdict"]).upper() if entry["verdict"] != "pass" or entry["gates"] else "no gate"
 
 
 COLUMNS: Final[Sequence[Column]] = (

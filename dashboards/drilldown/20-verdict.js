@@ -133,12 +133,13 @@ function stageRow(entry, used) {
     },
     named(entry.name),
   );
-  const word = entry.gates && entry.gates.length ? entry.verdict : "none";
+  const unmeasured = notMeasured(entry);
+  const word = !unmeasured && entry.validity === "invalid" ? "invalid" : entry.gates && entry.gates.length ? entry.verdict : "none";
   return el(
     "tr",
     { class: rowKind(entry), "data-stage": entry.name },
     el("th", { scope: "row" }, name, entry.baseline && el("span", { class: "tag" }, "baseline")),
-    el("td", {}, pill(word, notMeasured(entry) ? "not measured" : entry.gates ? null : "repeat"), entry.validity === "invalid" && pill("invalid")),
+    el("td", {}, pill(word, unmeasured ? "not measured" : entry.gates || word === "invalid" ? null : "repeat")),
     used.map((column) => stageCell(entry, column, bad.get(column.path))),
   );
 }

@@ -151,8 +151,9 @@ function isInvalid(name) {
   return at(entryOf(name), "validity") === "invalid";
 }
 
+/** What counts as the verdict on a stage: where it is invalid its gates say nothing. */
 function verdictText(name, verdict) {
-  return isInvalid(name) ? `${verdict} (invalid)` : verdict;
+  return isInvalid(name) ? "invalid" : verdict;
 }
 
 function moveCursor() {
@@ -182,7 +183,7 @@ function lookaheadTable(plan, index) {
     const broken = [...(stage.failing_gates[index] || []), ...((stage.inconclusive_gates || [])[index] || [])];
     return [
       named(name),
-      el("span", {}, pill(stage.verdict[index]), isInvalid(name) && pill("invalid")),
+      pill(verdictText(name, stage.verdict[index])),
       shareText(stage.clean_share[index]),
       bounds,
       msText(stage.playback_p95_ms[index]),
@@ -208,19 +209,18 @@ function gateName(stage, index) {
 function verdictStrips(plan) {
   const rows = [
     ["the run", plan.run_word],
-    ...Object.entries(plan.stages).map(([name, stage]) => [name, stage.verdict]),
+    ...Object.entries(plan.stages).map(([name, stage]) => [name, stage.verdict.map((word) => verdictText(name, word))]),
   ];
   return el(
     "div",
     { class: "strips", id: "strips" },
     rows.map(([name, words]) => {
-      const mark = name in plan.stages && isInvalid(name) ? " (INVALID)" : "";
       const runs = [];
       words.forEach((word, index) => {
         const kind = verdictClass(word);
         const before = runs[runs.length - 1];
         if (before && before.kind === kind) before.to = index;
-        else runs.push({ kind, word: String(word).toUpperCase() + mark, from: index, to: index });
+        else runs.push({ kind, word: String(word).toUpperCase(), from: index, to: index });
       });
       const said = runs
         .map((run) => {

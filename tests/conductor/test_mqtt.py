@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.report.table import verdict_word
 from cotenant.run_dir.reader import read
 from tests.conductor.harness import Ended, ran, speech, speech_server, started, voice_scenario
 from tests.live.mosquitto import Mosquitto, Subscriber, mosquitto, needs_mosquitto, subscribed, until
@@ -93,6 +94,7 @@ async def test_a_run_as_it_is_published(folder: Path) -> None:
     (verdict,) = told(subscriber, "verdict")
     assert verdict["exit_code"] == ended.code
     assert verdict["verdict"] == ended.summary["verdict"]
+    assert [one["word"] for one in verdict["stages"]] == list(map(verdict_word, ended.summary["stages"]))
     assert str(folder) not in json.dumps(lines)
     first, last = told(subscriber, "status")
     assert (first["status"], last["status"]) == ("running", "complete")

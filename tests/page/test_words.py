@@ -1,5 +1,6 @@
 """What the page says in words: why at the first look, what is not decided, what is not there."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +148,16 @@ def test_a_stage_that_is_invalid_is_marked_at_every_lookahead(
     row = (
         "[...document.querySelectorAll('#lookahead-table tbody tr')].find((r) => r.textContent.includes(%r))"
     )
-    assert "INVALID" in str(tab.evaluate(f"({row % 'crowd'}).textContent"))
+    shown = str(tab.evaluate(f"({row % 'crowd'}).textContent"))
+    assert "INVALID" in shown
+    assert not {"PASS", "FAIL"} & set(re.findall("[A-Z]+", shown)), "two verdicts that exclude each other"
+    stages = "document.querySelector('#stages-table tr[data-stage=crowd] td').textContent"
+    assert str(tab.evaluate(stages)).endswith("INVALID")
     assert "INVALID" not in str(tab.evaluate(f"({row % 'alone'}).textContent"))
     spoken = str(tab.evaluate("document.getElementById('lookahead').getAttribute('aria-valuetext')"))
-    assert spoken.count("(invalid)") == 1
+    assert spoken.count("invalid") == 1
     strips = "[...document.querySelectorAll('#strips .cells')].map((one) => one.title)"
-    assert [" (INVALID)" in one for one in tab.evaluate(strips)] == [False, False, True]
+    assert [one.startswith("INVALID 0 ms to ") for one in tab.evaluate(strips)] == [False, False, True]
 
 
 def test_the_command_names_the_run(tab: Page, blank_crowd: Crowd, tmp_path: Path) -> None:

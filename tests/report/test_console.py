@@ -51,6 +51,16 @@ def test_wide_table_has_a_row_for_each_stage() -> None:
     assert "39.6" in crowd
 
 
+@pytest.mark.parametrize("late_ms", [0.0, 1500.0])
+@pytest.mark.parametrize("width", [60, 140])
+def test_an_invalid_stage_has_no_other_word_beside_that(late_ms: float, width: int) -> None:
+    builder = good_run(late_ms=late_ms, share=1.0)
+    builder.fault("settle:crowd", 79 * S)
+    (row,) = [line for line in _shown(builder, width).splitlines() if line.startswith("crowd ")]
+    assert row.endswith("  INVALID")
+    assert not {"PASS", "FAIL"} & set(row.split())
+
+
 def test_narrow_form_has_every_stage_with_its_verdict() -> None:
     text = _shown(good_run(late_ms=900, share=0.5), 60)
     lines = text.splitlines()

@@ -47,6 +47,9 @@ def test_invalid_and_incomplete_are_said_at_the_top(judged: dict[str, Any]) -> N
     assert "INVALID" in head.splitlines()[0]
     assert "not complete" in head
     assert "our own timing error" in head
+    top = render(changed).split("<details>")[0]
+    assert "**INVALID** crowd: speech.clean_share" in top
+    assert "FAIL" not in top
 
 
 def test_a_name_stays_a_name(judged: dict[str, Any]) -> None:
