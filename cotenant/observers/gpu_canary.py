@@ -13,7 +13,6 @@ import argparse
 import gc
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cotenant.observers.grid import ticks
+from cotenant.observers.stopping import stop_on_signals
 from cotenant.run_dir.writer import RunWriter
 from cotenant.units import NS_PER_MS, NS_PER_S
 
@@ -124,9 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rest", type=float, default=REST)
     parser.add_argument("--wait", choices=WAITS, default="block")
     options = parser.parse_args(arguments)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signals()
     try:
         run = probe(options.device, options.wait)
         for _ in range(_WARM_UP):
