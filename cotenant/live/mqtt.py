@@ -23,8 +23,8 @@ metrics   each second of a stage: {"stage", "round", "phase", "loads": {load: {"
           of them in it, as the verdict has them. It may judge more: a silence that still goes on, the faces
           of such voices, the same stage's other rounds.
 verdict   retained. {"run_id", "word", "verdict", "validity", "exit_code", "stages": [{"name", "word",
-          "verdict", "validity", "why", "streams", "underruns", "clean_share"}]}; a stage's word is that of the
-          terminal's table, INVALID where its verdict does not count; why: what a stage without a verdict
+          "verdict", "validity", "why", "streams", "underruns", "clean_share"}]}; a stage's word is that of
+          the terminal's table, INVALID where its verdict does not count; why: what a stage without a verdict
           lacks, else null.
 
 Nothing here is waited for while a run goes on: the queue is bounded, and what does not fit is counted.
