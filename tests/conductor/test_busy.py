@@ -40,12 +40,22 @@ def test_a_busy_machine_is_told_in_one_line() -> None:
 
 def test_what_is_too_short_or_not_told_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = reading(0, 0, 0)
-    assert warning(before, reading(0.2, 0.8, 0), 4) is None
+    assert warning(before, reading(0.29, 0.8, 0), 4) is None
+    assert warning(before, reading(0.3, 0.8, 0), 4) is not None
     assert warning(before, None, 4) is None
     assert warning(None, before, 4) is None
     assert warning(before, Reading(at_ns=NS_PER_S, stat=b"intr 1", own_s=0), 4) is None
     monkeypatch.setattr(busy, "_STAT", busy._STAT / "none")
     assert read() is None
+
+
+def test_our_own_is_the_cpu_time_of_us_and_of_our_children_and_not_the_time_of_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "times", lambda: os.times_result((1.0, 2.0, 4.0, 8.0, 1000.0)))
+    now = read()
+    assert now is not None
+    assert now.own_s == 15.0
 
 
 def test_this_machine_tells() -> None:

@@ -68,7 +68,7 @@ def test_a_confirmation_of_what_was_given_up_under_way_counts_once() -> None:
 
 
 def test_what_is_given_up_at_the_end_is_dropped() -> None:
-    box = outbox()
+    box = outbox(metrics_limit=3, underrun_limit=2)
     for kind in ("status", "underrun", "underrun", "metrics"):
         box.put(kind, {})
     box.confirm(1)
@@ -76,6 +76,11 @@ def test_what_is_given_up_at_the_end_is_dropped() -> None:
     assert box.empty
     assert box.counts().dropped == {"underrun": 2, "metrics": 1}
     assert box.after(0, 9) == []
+    # What is put after that finds all the room there is.
+    for kind in ("underrun", "underrun", "metrics", "metrics", "metrics"):
+        box.put(kind, {})
+    assert [message.seq for message in box.after(0, 9)] == [5, 6, 7, 8, 9]
+    assert box.counts().dropped == {"underrun": 2, "metrics": 1}
 
 
 def test_only_later_messages_and_no_more_than_asked() -> None:
