@@ -137,10 +137,9 @@ class Process:
                 if name not in told and stage.is_settled(name):
                     told.add(name)
                     self._control.say({"event": "settled", "load": name})
-            if not stage.told_followed and stage.followed():
-                stage.told_followed = True
-                self._control.say({"event": "followed"})
-            if progress_s <= 0:
+            followed = not stage.told_followed and stage.followed()
+            # The conductor drains at once when all is followed: the last ones count before that.
+            if progress_s <= 0 or followed:
                 progress_s = _PROGRESS_S
                 counts, under_way = stage.counts, self._under_way(stage)
                 self._control.say(
@@ -153,6 +152,9 @@ class Process:
                         "tokens": counts.tokens,
                     }
                 )
+            if followed:
+                stage.told_followed = True
+                self._control.say({"event": "followed"})
             await asyncio.sleep(_POLL_S)
             progress_s -= _POLL_S
 

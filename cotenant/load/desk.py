@@ -104,9 +104,7 @@ class StreamRows:
         self.write()
         outcome = self._outcome
         self._stage.endings.append((outcome.end, outcome.error_kind, outcome.error))
-        if self._stage.measured(self._outcome.due_ns):
-            self._stage.counts.streams += 1
-            self._stage.counts.failed += self._outcome.end != "eos"
+        self._stage.count(outcome.due_ns, streams=1, failed=outcome.end != "eos")
 
 
 def _outcome_columns(outcome: Outcome) -> Mapping[str, Any]:

@@ -59,6 +59,7 @@ class Stage:
     failure: asyncio.Future[None] | None = None
     told_followed: bool = False
     endings: list[tuple[str | None, str | None, str | None]] = field(default_factory=list)
+    _after: list[tuple[int, dict[str, int]]] = field(default_factory=list)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs `work` until its end or the stage's drain; a fault of ours in it ends the process."""
@@ -90,6 +91,16 @@ class Stage:
     def is_settled(self, load: str) -> bool:
         return len(self.settled.get(load, ())) >= self.planned.get(load, 1)
 
+    def count(self, due_ns: int, *, streams: int = 0, failed: int = 0, underruns: int = 0) -> None:
+        """Counts what has ended, if it was due in the window; what was due after it, once that goes on so
+        long."""
+        if self.measured(due_ns):
+            self.counts.streams += streams
+            self.counts.failed += failed
+            self.counts.underruns += underruns
+        elif self.window_end_ns is not None and due_ns >= self.window_end_ns:
+            self._after.append((due_ns, {"streams": streams, "failed": failed, "underruns": underruns}))
+
     def open_window(self, start_ns: int, end_ns: int) -> None:
         """Measures what is due from `start_ns` on; once more with a later end to go on.
 
@@ -103,6 +114,9 @@ class Stage:
             )
         self.window_start_ns, self.window_end_ns = start_ns, end_ns
         self.told_followed = False
+        after, self._after = self._after, []
+        for due_ns, counts in after:
+            self.count(due_ns, **counts)
 
     def begins(self, due_ns: int) -> bool:
         """Whether what is due then, and begins now, is of the window (or after it) or still settles."""

@@ -130,8 +130,7 @@ def _conclude(desk: Desk, stage: Stage, outcome: Outcome, rows: StreamRows, cons
         # A turn is over when it was heard and when nothing of it can come any more.
         end_ns = max(done_ns, playback.end_ns or done_ns)
         length_ns = end_ns - (end_ns if playback.start_ns is None else playback.start_ns)
-        if stage.measured(outcome.due_ns):
-            stage.counts.underruns += playback.underruns or 0
+        stage.count(outcome.due_ns, underruns=playback.underruns or 0)
         if not whole or playback.stall_total_ns:
             consumer.keep_stalled()
         if whole:

@@ -97,8 +97,9 @@ def test_the_life_of_a_stage(tmp_path: Path) -> None:
     host = recording.tables["host"].to_pylist()
     assert {row["metric"] for row in host} == {"cpu_s", "loop_lag_ns", "offset_bracket_ns", "realtime"}
     assert {row["source"] for row in host} == {"listeners"}
-    # Progress came after the window's start at least once, with its counts.
     assert progress[-1].keys() == {"event", "open", "streams", "failed", "underruns", "tokens"}
+    # The last progress is told when all is followed, with those that ended last: LLM requests may go on.
+    assert progress[-1]["streams"] >= len(measured)
 
 
 def test_a_service_that_is_not_there_is_told_by_the_warm_up(tmp_path: Path) -> None:

@@ -135,3 +135,17 @@ def test_beside_a_listener_that_gets_its_turns_only_the_one_kept_waiting_counts(
     assert seen[-1].underruns > 0
     told = judged(rows, policy)
     assert (told["under_way"], told["underruns"]) == (1, seen[-1].underruns)
+
+
+def test_what_was_due_after_a_window_counts_once_that_goes_on_so_long() -> None:
+    stage = Stage(name="one", round=0, start_ns=0)
+    stage.count(50, streams=1, underruns=9)  # settling
+    stage.open_window(100, 200)
+    stage.count(150, streams=1, underruns=2)
+    stage.count(250, streams=1, failed=1)
+    stage.count(350, streams=1)
+    counted = []
+    for end_ns in (200, 300, 400):
+        stage.open_window(100, end_ns)
+        counted.append((stage.counts.streams, stage.counts.failed, stage.counts.underruns))
+    assert counted == [(1, 0, 2), (2, 1, 2), (3, 1, 2)]
