@@ -52,6 +52,7 @@ async def start_tenants(
                 log_dir=run.run_dir / "logs",
                 seed=run.scenario.seed,
                 shared_env=shared_env,
+                tell=lambda text: run.progress.line(run.secrets.text(text)),
             )
     finally:
         looking.cancel()
@@ -59,7 +60,7 @@ async def start_tenants(
     facts = {name: dict(started[name].facts) for name in used if started[name].facts}
     for name, tenant in used.items():
         if tenant.kind == "speech" and tenant.engine != "builtin":
-            protocol = await _speech_protocol(run, name, started[name].urls[0])
+            protocol = await _speech_protocol(run, name, started[name].urls[0], facts.get(name, {}))
             facts[name] = {**facts.get(name, {}), "speech_protocol": protocol}
         elif tenant.kind != "speech" and tenant.engine != "builtin":
             audio_send = None if tenant.frames is None else tenant.frames.audio.send
@@ -79,12 +80,14 @@ def _insecure(used: Mapping[str, Tenant]) -> list[str]:
     return [text.format(names)] if names else []
 
 
-async def _speech_protocol(run: Run, name: str, url: str) -> dict[str, Any]:
+async def _speech_protocol(run: Run, name: str, url: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = await speech_probe.find(name, url, run.scenario.tenants[name])
     except CouldNotRun as error:
         # A server that was started here says in its log why.
-        raise CouldNotRun(f"{error}{launch.log_tail(run.run_dir / 'logs', name)}") from None
+        early = _early(name, facts)
+        why = f"{error} ({early})" if early else error
+        raise CouldNotRun(f"{why}{launch.log_tail(run.run_dir / 'logs', name)}") from None
     if found.note is not None:
         run.progress.line(run.secrets.text(found.note))
     return dict(found.protocol)
@@ -174,7 +177,20 @@ def _hint(run: Run, tenant: str, warmed: Mapping[str, Any]) -> str:
         key_env=one.api_key_env,
         said=str(warmed.get("error")),
     )
+    early = _early(tenant, run.manifest.get("tenants", {}).get(tenant, {}))
+    hint = "; ".join(filter(None, (hint, early)))
     return f" ({hint})" if hint else ""
+
+
+def _early(tenant: str, facts: Mapping[str, Any]) -> str | None:
+    """What may be the matter with a server that has no health path."""
+    status = facts.get("ready_status", 200)
+    if 200 <= status < 300:
+        return None
+    return (
+        f"it has no /health ({status}), so its first answer counted as started; if it still loads, name "
+        f"a path that answers 200 only then in tenants.{tenant}.ready.path"
+    )
 
 
 def _note_request(run: Run, tenant: str, request: Mapping[str, Any] | None) -> None:

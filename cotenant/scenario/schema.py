@@ -71,9 +71,12 @@ class Player(_Model):
 
 
 class Ready(_Model):
-    """When a tenant counts as started: `path` answers 200 within `within_ns`."""
+    """When a tenant counts as started: `path` answers 200 within `within_ns`.
 
-    path: Annotated[StrictStr, Field(pattern=r"^/[!-~]*$")] = "/health"
+    Without a `path` it is /health, and a server that has none is started as soon as it says so.
+    """
+
+    path: Annotated[StrictStr, Field(pattern=r"^/[!-~]*$")] | None = None
     within_ns: PositiveNs = Field(300_000_000_000, alias="within")
 
 

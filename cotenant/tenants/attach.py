@@ -9,20 +9,22 @@ import aiohttp
 
 from cotenant.errors import CouldNotRun
 from cotenant.tenants import vllm
-from cotenant.tenants.http_probe import connector, get, http_url
+from cotenant.tenants.http_probe import HEALTH, connector, get, http_url
 
 _LIMIT_S = 5.0
 _CONNECT_LIMIT_S = 2.0
 
 
 async def check(
-    name: str, url: str, path: str = "/health", *, ca_file: str | None = None, insecure: bool = False
+    name: str, url: str, path: str | None = None, *, ca_file: str | None = None, insecure: bool = False
 ) -> str:
-    """The tenant's `url`, if a server there answers HTTP on `path` or on `/`, with whatever status.
+    """The tenant's `url`, if a server there answers HTTP on `path` (None: /health) or on `/`, with whatever
+    status.
 
     A server may ask for a key or have no health path; only silence says that it is not there. Raises
     CouldNotRun, and UserError for a `ca_file` that is none.
     """
+    path = HEALTH if path is None else path
     async with aiohttp.ClientSession(connector=connector(url, ca_file, insecure=insecure)) as session:
         answer = await get(session, http_url(url, path), _LIMIT_S, body_bytes=0)
         if answer.status is None and path != "/":

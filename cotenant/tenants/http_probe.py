@@ -9,6 +9,7 @@ import aiohttp
 
 from cotenant import tls
 
+HEALTH = "/health"  # where nobody has named a path
 _SCHEMES = {"ws": "http", "wss": "https"}
 _BODY_BYTES = 1 << 16
 

@@ -14,7 +14,7 @@ from cotenant.scenario.values import AUTO
 from cotenant.tenants import attach, replicas, vllm
 from cotenant.tenants.http_probe import connector
 from cotenant.tenants.log_tail import log_tail
-from cotenant.tenants.ready import check_port_free, wait_healthy, wait_idle
+from cotenant.tenants.ready import Tell, check_port_free, silent, wait_healthy, wait_idle
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
 
@@ -76,6 +76,7 @@ async def start_tenant(
     log_dir: Path,
     seed: int,
     shared_env: Mapping[str, str] = NO_ENV,
+    tell: Tell = silent,
 ) -> Started:
     """Start a resolved tenant and wait until it is ready.
 
@@ -94,13 +95,15 @@ async def start_tenant(
     env = environment(tenant, device_kind, shared_env)
     if tenant.engine == "launch" and tenant.vllm is not None:
         nice = BUILTIN_CPU_NICE if _on_cpu(tenant, device_kind) else 0
-        started = await vllm.start(reaper, name, tenant, env=env, log_dir=log_dir, nice=nice)
+        started = await vllm.start(reaper, name, tenant, env=env, log_dir=log_dir, nice=nice, tell=tell)
         return Started(urls=[started.url], facts=started.facts)
     if tenant.engine == "launch":
-        return await _start_command(reaper, name, tenant, env=env, log_dir=log_dir)
+        return await _start_command(reaper, name, tenant, env=env, log_dir=log_dir, tell=tell)
     if tenant.engine != "builtin":
         raise ValueError(f"{name}: the engine {tenant.engine} is not resolved")
-    return await _start_builtin(reaper, name, tenant, device_kind, env=env, log_dir=log_dir, seed=seed)
+    return await _start_builtin(
+        reaper, name, tenant, device_kind, env=env, log_dir=log_dir, seed=seed, tell=tell
+    )
 
 
 async def _start_builtin(
@@ -112,6 +115,7 @@ async def _start_builtin(
     env: Mapping[str, str],
     log_dir: Path,
     seed: int,
+    tell: Tell,
 ) -> Started:
     argvs = [builtin_argv(tenant, replica, device_kind, seed=seed) for replica in range(tenant.replicas)]
     on_cpu = _on_cpu(tenant, device_kind)
@@ -124,6 +128,7 @@ async def _start_builtin(
         limit_ns=tenant.ready.within_ns,
         shape=tenant.shape,
         knobs=_memory_knobs(name, tenant),
+        tell=tell,
     )
     urls, facts = await replicas.start(reaper, plan)
     return Started(urls=urls, facts={"device": "cpu" if on_cpu else "gpu", **facts})
@@ -186,7 +191,7 @@ def path_with_ours(environ: Mapping[str, str]) -> str:
 
 
 async def _start_command(
-    reaper: Reaper, name: str, tenant: Tenant, *, env: Mapping[str, str], log_dir: Path
+    reaper: Reaper, name: str, tenant: Tenant, *, env: Mapping[str, str], log_dir: Path, tell: Tell
 ) -> Started:
     url = _url(name, tenant)
     await check_port_free(name, url)
@@ -196,7 +201,7 @@ async def _start_command(
     # Its own niceness and threads: it is the user's command.
     await reaper.spawn(name, tenant.command or [], log=log, env=env, nice=0)
     trusted = connector(url, tenant.ca_file, insecure=bool(tenant.insecure))
-    await wait_healthy(
+    status = await wait_healthy(
         reaper,
         name,
         url,
@@ -204,9 +209,10 @@ async def _start_command(
         limit_ns=tenant.ready.within_ns,
         log_dir=log_dir,
         trusted=trusted,
+        tell=tell,
     )
     if not vllm.is_vllm(tenant.command):
-        return Started(urls=[url])
+        return Started(urls=[url], facts={"ready_status": status})
     total_s = (time.monotonic_ns() - begun_ns) / NS_PER_S
     return Started(
         urls=[url], facts=await vllm.describe(url, log, offset_bytes=offset_bytes, total_s=total_s)

@@ -10,7 +10,7 @@ from typing import Any
 from cotenant.errors import CouldNotRun
 from cotenant.tenants import gpu_memory
 from cotenant.tenants.log_tail import last_lines
-from cotenant.tenants.ready import wait_ready_line
+from cotenant.tenants.ready import Tell, silent, wait_ready_line
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
 
@@ -22,7 +22,8 @@ _NO_FACTS = ("ready", "kind", "url", "pid")
 class Plan:
     """How the replicas are started: a command each, and what they share.
 
-    `shape` and `knobs` (what the user could lower) are for the message where the GPU's memory does not do.
+    `shape` and `knobs` (what the user could lower) are for the message where the GPU's memory does not do;
+    `tell` is told what is waited for.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Plan:
     limit_ns: int
     shape: str
     knobs: Sequence[str]
+    tell: Tell = silent
 
     def identifier(self, replica: int) -> str:
         """The id in the reaper and the name of the log: `name`, or `name@0`, `name@1` ..."""
@@ -80,7 +82,7 @@ async def _one(reaper: Reaper, plan: Plan, replica: int) -> Mapping[str, Any]:
     await reaper.spawn(identifier, plan.argvs[replica], log=log, env=plan.env, nice=plan.nice)
     try:
         return await wait_ready_line(
-            reaper, identifier, log, limit_ns=plan.limit_ns, offset_bytes=offset_bytes
+            reaper, identifier, log, limit_ns=plan.limit_ns, offset_bytes=offset_bytes, tell=plan.tell
         )
     except CouldNotRun:
         full = gpu_memory.full(_text(log, offset_bytes))

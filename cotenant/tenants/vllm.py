@@ -20,8 +20,8 @@ from cotenant.scenario.plain import encodable
 from cotenant.scenario.schema import Tenant
 from cotenant.scenario.vllm import MODEL_SHAPES, Vllm, is_path
 from cotenant.tenants import vllm_command, vllm_flags
-from cotenant.tenants.http_probe import get, http_url
-from cotenant.tenants.ready import check_port_free, wait_healthy
+from cotenant.tenants.http_probe import HEALTH, get, http_url
+from cotenant.tenants.ready import Tell, check_port_free, silent, wait_healthy
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.tenants.vllm_log import read_cache_info, read_log
 from cotenant.units import NS_PER_S
@@ -61,7 +61,14 @@ async def learn(name: str, tenant: Tenant, *, env: Mapping[str, str]) -> None:
 
 
 async def start(
-    reaper: Reaper, name: str, tenant: Tenant, *, env: Mapping[str, str], log_dir: Path, nice: int
+    reaper: Reaper,
+    name: str,
+    tenant: Tenant,
+    *,
+    env: Mapping[str, str],
+    log_dir: Path,
+    nice: int,
+    tell: Tell = silent,
 ) -> Started:
     """Start the vLLM of a resolved tenant and wait until it is healthy. Raises CouldNotRun."""
     block = tenant.vllm
@@ -84,7 +91,9 @@ async def start(
     offset_bytes = log.stat().st_size if log.exists() else 0
     begun_ns = time.monotonic_ns()
     await reaper.spawn(name, command.argv, log=log, env=env, nice=nice)
-    await wait_healthy(reaper, name, url, tenant.ready.path, limit_ns=tenant.ready.within_ns, log_dir=log_dir)
+    path = tenant.ready.path or HEALTH  # which every vLLM has
+    limit_ns = tenant.ready.within_ns
+    await wait_healthy(reaper, name, url, path, limit_ns=limit_ns, log_dir=log_dir, tell=tell)
     total_s = (time.monotonic_ns() - begun_ns) / NS_PER_S
     facts = {
         "argv": hide_options(command.argv),

@@ -118,6 +118,7 @@ async def test_a_tenant_that_never_gets_healthy_says_what_it_said_last(folder: P
         ended = await ran(folder, scenario)
     assert ended.code == 5
     assert "was not ready within 1s" in ended.err
+    assert "tenants.llm.ready.within gives it longer" in " ".join(ended.err.split())
     assert "loading" in ended.err
     assert "\x1b" not in ended.err
 

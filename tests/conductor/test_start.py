@@ -155,11 +155,12 @@ def test_a_vllm_that_is_not_there_ends_the_start_and_leaves_no_task(
     run.writer.close()
 
 
+@pytest.mark.parametrize("status", [200, 404])
 def test_a_first_answer_that_fails_shows_what_the_server_said_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def start_tenant(_: Reaper, name: str, __: Tenant, **___: Any) -> launch.Started:
-        return launch.Started(urls=[f"http://{name}:1"])
+        return launch.Started(urls=[f"http://{name}:1"], facts={"ready_status": status})
 
     async def find(name: str, url: str, tenant: Tenant) -> speech_probe.Found:
         raise CouldNotRun(f"{name}: it broke off")
@@ -175,7 +176,9 @@ def test_a_first_answer_that_fails_shows_what_the_server_said_last(
         asyncio.run(start.start_tenants(run, cast("Reaper", None)))
     run.writer.close()
     first, why, said, *last = str(error.value).splitlines()
-    assert first == "tts: it broke off"
+    early = "it has no /health (404), so its first answer counted as started; if it still loads, name a path "
+    way_out = "that answers 200 only then in tenants.tts.ready.path"
+    assert first == "tts: it broke off" + (f" ({early}{way_out})" if status == 404 else "")
     assert why.startswith("tts: the GPU's memory is full when it asked for 2.00 GiB more")
     assert said == f"tts said last ({log}):"
     assert last == ["  started", "  RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"]

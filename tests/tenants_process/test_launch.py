@@ -14,7 +14,7 @@ import pytest
 
 from cotenant.errors import CouldNotRun
 from cotenant.scenario.schema import Tenant
-from cotenant.tenants import launch
+from cotenant.tenants import launch, ready
 from cotenant.tenants.builtin.server import parse_arguments
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S
@@ -221,6 +221,57 @@ def test_a_command_that_is_not_there_or_never_healthy(tmp_path: Path) -> None:
         start(tmp_path, launched(port, sys.executable, SERVER, str(port), "100000", within="2s"))
     with pytest.raises(CouldNotRun, match=r"within 100ms: .*: Connection refused"):
         start(tmp_path, launched(free_port(), "/bin/sleep", "600", within="100ms"))
+
+
+def told_of(tmp_path: Path, port: int, *argv: str, **more: Any) -> tuple[launch.Started, list[str]]:
+    """A launched tenant below whose url nothing has been named, and what was said meanwhile."""
+    told: list[str] = []
+    started: list[launch.Started] = []
+    spec = launched(port, sys.executable, *argv).model_dump(by_alias=True, exclude_none=True)
+    spec |= {"url": f"http://127.0.0.1:{port}/api", "ready": {"within": "20s", **more}}
+
+    async def use(reaper: Reaper) -> None:
+        one = await launch.start_tenant(
+            reaper, "svc", Tenant.model_validate(spec), device_kind="cpu", log_dir=tmp_path, seed=1,
+            tell=told.append,
+        )  # fmt: skip
+        started.append(one)
+
+    with_reaper(use)
+    return started[0], told
+
+
+NO_GET = "from http.server import *; HTTPServer(('127.0.0.1', {}), BaseHTTPRequestHandler).serve_forever()"
+
+
+@pytest.mark.parametrize("status", [404, 501])
+def test_a_server_without_a_health_path_is_started_once_it_says_so(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready, "_QUIET_S", 60.0)
+    port = free_port()
+    argv = ("-c", NO_GET.format(port)) if status == 501 else (SERVER, str(port), "0")
+    started, told = told_of(tmp_path, port, *argv)
+    assert started.facts == {"ready_status": status}
+    (line,) = told
+    assert line.startswith(f"svc: http://127.0.0.1:{port}/api/health: it answers {status}, so it counts as ")
+    assert "tenants.svc.ready.path" in line
+
+
+def test_a_path_that_was_named_must_answer_200(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    with pytest.raises(CouldNotRun) as error:
+        told_of(tmp_path, port, SERVER, str(port), "0", path="/ready", within="2s")
+    assert str(error.value).splitlines()[0] == (
+        f"svc was not ready within 2s: http://127.0.0.1:{port}/api/ready: it answers 404; "
+        "tenants.svc.ready.path names a path that answers 200 once it is, and without one its first answer "
+        "counts; tenants.svc.ready.within gives it longer"
+    )
+    # It is said what is waited for, and how long.
+    monkeypatch.setattr(ready, "_QUIET_S", 0.0)
+    _, told = told_of(tmp_path, port, SERVER, str(port), "2", path="/../health")
+    assert told[0].startswith("svc: not ready after 0 s, waiting for http://127.0.0.1:")
+    assert told[0].endswith("20s at most (tenants.svc.ready.within)")
 
 
 def test_a_port_in_use_is_named_and_nothing_is_started(tmp_path: Path) -> None:
