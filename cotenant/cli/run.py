@@ -107,7 +107,7 @@ def run(options: RunOptions) -> int:
     from cotenant.live.progress import progress_for
 
     feed = _feed(options.mqtt)
-    scenario, device = prepare(options.scenario, options.overrides, quick=options.quick)
+    scenario, device = prepare(options.scenario, options.overrides, quick=options.quick, tell=output.tell)
     console = output.stderr_console()
     others = busy.warning(before, busy.read(), os.cpu_count() or 1)
     for note in filter(None, (device.note, others)):

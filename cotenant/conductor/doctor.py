@@ -38,7 +38,7 @@ def look(
     `limit_ns`: how long each service that runs already may take to answer one request; None: none is sent.
     `tell`: who is told what is waited for. Raises UserError for a bad scenario, Stopped by a signal.
     """
-    scenario = load(name_or_path, tuple(overrides))
+    scenario = load(name_or_path, tuple(overrides), tell=tell)
     device, device_trouble = _device(scenario)
     gpu_missing = None if device.kind == "gpu" else _why_no_gpu(device)
     resolved, misfit = _resolve(scenario, device)

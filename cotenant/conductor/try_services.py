@@ -76,7 +76,7 @@ def try_services(
     folder = Path() if path is None else path.parent
     document = _document(base, given, overrides, path)
     scenario = _as_said(document, folder)
-    names = [name for name, tenant in document["tenants"].items() if tenant.get("url")]
+    names = [name for name, tenant in document["tenants"].items() if tenant and tenant.get("url")]
     tried = run_until_signal(_try_each(scenario, names, limit_ns, tell))
     builtin, started = (
         tuple(name for name, tenant in scenario.tenants.items() if tenant.engine == engine)
@@ -128,7 +128,7 @@ def _document(
     # A file is named so that it is found from the folder of the one that is written.
     extended = base if base in packaged_names() else str(find(base).absolute())
     document = services.draft(_NAME if path is None else path.stem, extended, found, tenants)
-    problems = [problem for text in overrides for problem in override(document, {}, text)]
+    problems = [problem for text in overrides for problem in override(document, {}, text, keep_null=True)]
     if problems:
         raise UserError("\n".join(problem.text() for problem in problems))
     return document

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cotenant.errors import UserError
 from cotenant.resources import data_dir
-from cotenant.scenario import merge, yaml_text
+from cotenant.scenario import merge, removal, yaml_text
 from cotenant.scenario.checks import nearest
 from cotenant.scenario.parse import checked, dump, parse
 from cotenant.scenario.plain import encodable
@@ -59,22 +59,51 @@ def find(name_or_path: str, *, folder: Path | None = None) -> Path:
     return path
 
 
-def load(name_or_path: str, overrides: Sequence[str] = (), *, read: Reader = read_file) -> Scenario:
+def load(
+    name_or_path: str,
+    overrides: Sequence[str] = (),
+    *,
+    read: Reader = read_file,
+    tell: Callable[[str], None] = lambda _note: None,
+) -> Scenario:
     """The scenario of a packaged name or a file, with `overrides` (`path=value`) applied, not yet resolved.
 
-    `text: FILE` becomes the file's sentences. Raises UserError listing everything that is wrong.
+    `text: FILE` becomes the file's sentences. `tell`: of what went with a tenant or load that was removed.
+    Raises UserError listing everything that is wrong.
     """
     path = find(name_or_path)
     document = _read_chain(path, read, ())
     problems = list(document.problems)
     data, places = document.data, dict(document.places)
+    notes = list(document.notes)
     if isinstance(data, dict):
+        before = removal.names(data)
         for override in overrides:
             problems += merge.override(data, places, override)
+        notes += removal.take_out(data, places, before - removal.names(data))
         data.setdefault("name", path.stem)
         problems += _read_texts(data, places, Path(), read)  # what --set named; the files' own are read
         _place_paths(data, Path())
-    return checked(data, places, problems, title=f"the scenario {name_or_path}")
+    return _told(data, places, problems, notes, tell, title=f"the scenario {name_or_path}")
+
+
+def _told(
+    data: Any,
+    places: Mapping[yaml_text.Path, str],
+    problems: Sequence[Problem],
+    notes: Sequence[str],
+    tell: Callable[[str], None],
+    *,
+    title: str,
+) -> Scenario:
+    """The scenario, the notes told; with what is wrong they are in its error, for they may be the cause."""
+    try:
+        scenario = checked(data, places, problems, title=title)
+    except UserError as error:
+        raise UserError("\n".join([str(error), *(f"  note: {note}" for note in notes)])) from None
+    for note in notes:
+        tell(note)
+    return scenario
 
 
 def load_unsaved(text: str, folder: Path, *, title: str, read: Reader = read_file) -> Scenario:

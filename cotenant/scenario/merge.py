@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cotenant.scenario.checks import nearest
+from cotenant.scenario.removal import names, take_out
 from cotenant.scenario.yaml_text import Document, Path, Problem, parse_yaml, path_text
 
 _STEP_RE: Final = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([0-9]{1,4})\]")
@@ -13,6 +15,7 @@ _OWN_KEYS: Final = ("name", "about", "extends")
 def extend(base: Document, over: Document) -> Document:
     """`over` laid on `base`: mappings are merged key by key, anything else is replaced, null removes.
 
+    What needs a tenant or a load that is removed goes with it; stages that `over` lists stay as they are.
     The name and the description are never taken over: they say what the other file is.
     """
     if not isinstance(base.data, dict) or not isinstance(over.data, dict):
@@ -22,9 +25,16 @@ def extend(base: Document, over: Document) -> Document:
         path: place for path, place in base.places.items() if path[:1] not in [(key,) for key in _OWN_KEYS]
     }
     top = {key: value for key, value in over.data.items() if key != "extends"}
+    before = names(base.data)
     _lay(data, places, top, over.places, ())
     places[()] = over.places.get((), "line 1")
-    return Document(data=data, places=places, problems=base.problems + over.problems)
+    notes = take_out(data, places, before - names(data), stages="stages" not in over.data)
+    return Document(
+        data=data,
+        places=places,
+        problems=base.problems + over.problems,
+        notes=(*base.notes, *over.notes, *notes),
+    )
 
 
 def _lay(
@@ -53,8 +63,11 @@ def _forget(places: dict[Path, str], path: Path) -> None:
         del places[known]
 
 
-def override(data: Any, places: dict[Path, str], text: str) -> list[Problem]:
-    """Applies one `path=value` to `data` and `places`, in place; the value is YAML, null removes the key."""
+def override(data: Any, places: dict[Path, str], text: str, *, keep_null: bool = False) -> list[Problem]:
+    """Applies one `path=value` to `data` and `places`, in place; the value is YAML, null removes the key.
+
+    `keep_null`: it stays, for `data` that will be laid over other data and removes it there.
+    """
     where = f"--set {text if len(text) <= 60 else text[:57] + '...'}"
     left, sign, right = text.partition("=")
     path = _parse_path(left.strip())
@@ -66,13 +79,23 @@ def override(data: Any, places: dict[Path, str], text: str) -> list[Problem]:
     document = parse_yaml(right)
     if document.problems:
         return [Problem(path=path + p.path, message=p.message, where=where) for p in document.problems]
-    wrong = _assign(data, path, document.data)
+    wrong = _not_there(data, path) if document.data is None and not keep_null else None
+    wrong = wrong or _assign(data, path, document.data, keep_null=keep_null)
     if wrong is not None:
         return [Problem(path=path, message=wrong, where=where)]
     _forget(places, path)
     for length in range(1, len(path) + 1):
         places.setdefault(path[:length], where)
     return []
+
+
+def _not_there(data: Mapping[str, Any], path: Path) -> str | None:
+    """What is wrong where a tenant or load is removed that is none."""
+    word = {"tenants": "tenant", "load": "load"}.get(str(path[0])) if len(path) == 2 else None
+    items = data.get(str(path[0]))
+    if word is None or not isinstance(items, Mapping) or path[1] in items:
+        return None
+    return f"there is no {word} {path[1]!r} to remove; {nearest(path[1], items)}"
 
 
 def _parse_path(text: str) -> Path | None:
@@ -87,7 +110,7 @@ def _parse_path(text: str) -> Path | None:
     return tuple(steps) or None
 
 
-def _assign(data: Any, path: Path, value: Any) -> str | None:
+def _assign(data: Any, path: Path, value: Any, *, keep_null: bool) -> str | None:
     """Sets the value; returns what is wrong where the path leads nowhere."""
     here = data
     for depth, step in enumerate(path):
@@ -95,7 +118,7 @@ def _assign(data: Any, path: Path, value: Any) -> str | None:
         around = path_text(path[:depth]) or "the scenario"
         if isinstance(here, dict):
             if last:
-                _set_key(here, str(step), value)
+                _set_key(here, str(step), value, keep_null=keep_null)
             else:
                 here = here.setdefault(str(step), {})
         elif isinstance(here, list):
@@ -113,8 +136,8 @@ def _assign(data: Any, path: Path, value: Any) -> str | None:
     return None
 
 
-def _set_key(here: dict[str, Any], key: str, value: Any) -> None:
-    if value is None:
+def _set_key(here: dict[str, Any], key: str, value: Any, *, keep_null: bool) -> None:
+    if value is None and not keep_null:
         here.pop(key, None)
     else:
         here[key] = value

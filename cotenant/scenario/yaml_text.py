@@ -47,11 +47,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The data of one YAML text, the place (`line 3`) of every path in it, and what is wrong with it."""
+    """The data of one YAML text, the place (`line 3`) of every path in it, and what is wrong with it.
+
+    `notes`: what went with that which one text removes of another.
+    """
 
     data: Any
     places: Mapping[Path, str]
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
 
 
 def path_text(path: Path) -> str:

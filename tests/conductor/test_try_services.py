@@ -377,11 +377,17 @@ def test_without_a_scenario_nothing_is_in_it_that_was_not_asked_for(
     assert "built-in stand-ins, no address given: tts" in err
     assert "# Built-in stand-ins, no address given: tts.\n" in path.read_text()
 
-    beside(truth_server, chat_server, then=lambda url: command.try_them(
-        "all-together", [Given(kind="completions", url=url)], [], path, force=True, as_json=False
-    ))  # fmt: skip
-    assert "# Built-in stand-ins, no address given: tts, head.\n" in path.read_text()
-    assert "extends" not in capsys.readouterr().err
+    # With a scenario that is named, what it has besides is a stand-in, or taken out.
+    for overrides, builtin in ([], "tts, head"), (["tenants.head=null"], "tts"):
+
+        def named(url: str, overrides: list[str] = overrides) -> int:
+            given = [Given(kind="completions", url=url)]
+            return command.try_them("all-together", given, overrides, path, force=True, as_json=False)
+
+        assert beside(truth_server, chat_server, then=named) == 0
+        assert f"# Built-in stand-ins, no address given: {builtin}.\n" in path.read_text()
+        assert list(load(str(path)).tenants) == [*builtin.split(", "), "llm"]
+        assert "extends" not in capsys.readouterr().err
 
 
 OWN = "extends: all-together\nname: mine\ndevice: cpu\n"
