@@ -10,8 +10,8 @@ from cotenant.scenario.values import settled
 
 # How often a stage that may be extended is judged while it goes on, its planned end included.
 LOOKS = 4
-# What a window costs beside settle and measure: the last utterance followed to its end, and the drain.
-TAIL_ESTIMATE_NS = 5_000_000_000
+# What a window takes beside settle and measure, at least: the commands' lead, the last utterance, the drain.
+LEAST_TAIL_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,9 @@ class Window:
         return self.looks_ns[0]
 
     @property
-    def estimate_ns(self) -> int:
-        return self.settle_ns + self.measure_ns + TAIL_ESTIMATE_NS
+    def planned_ns(self) -> int:
+        """How long it settles and measures, if no load is late and nothing is extended."""
+        return self.settle_ns + self.measure_ns
 
 
 def used_loads(scenario: Scenario) -> tuple[str, ...]:

@@ -6,22 +6,37 @@ from collections.abc import Sequence
 
 from cotenant.conductor.context import Run, State
 from cotenant.conductor.gone import lacking
-from cotenant.conductor.plan import Window
+from cotenant.conductor.plan import LEAST_TAIL_NS, Window
 from cotenant.live import progress
+from cotenant.records import SOLO_PREFIX
 
 
 class Reporter:
-    """Where the run stands: the step of the plan, its phase, and the estimate of the time left."""
+    """Where the run stands: the step of the plan, its phase, and how much time is left at least.
+
+    What a stage of the ladder takes beyond its plan (until all have settled, and until the last ones have
+    ended) is taken to be at least what the quickest one so far took.
+    """
 
     def __init__(self, run: Run, state: State, plan: Sequence[Window]) -> None:
         self._run, self._state, self._plan = run, state, plan
         self._step, self._phase, self._end_ns = 0, "", 0
+        self._start_ns, self._tails_ns = 0, list[int]()
         self._left_out: tuple[str, str] | None = None
 
     def window(self, step: int, window: Window) -> None:
         self._step, self._state.counts, self._left_out = step, {}, None
-        self._end_ns = time.monotonic_ns() + window.estimate_ns
+        self._start_ns = time.monotonic_ns()
+        self._end_ns = self._start_ns + self._least_ns(window)
         self.show()
+
+    def over(self) -> None:
+        """The window is over: what it took tells something of the others."""
+        self._end_ns = time.monotonic_ns()
+        window = self._plan[self._step - 1]
+        if not window.stage.startswith(SOLO_PREFIX):
+            self._tails_ns.append(self._end_ns - self._start_ns - window.planned_ns)
+        self.phase("done")
 
     def left_out(self, step: int, window: Window, why: str) -> None:
         """A window that is not run; nothing of it is left to wait for."""
@@ -36,7 +51,8 @@ class Reporter:
     def show(self) -> None:
         left_ns = None
         if self._step:
-            rest_ns = sum(window.estimate_ns for window in self._plan[self._step :] if self._will_run(window))
+            rest = [window for window in self._plan[self._step :] if self._will_run(window)]
+            rest_ns = sum(map(self._least_ns, rest))
             left_ns = rest_ns + max(0, self._end_ns - time.monotonic_ns())
         total = {
             key: sum(int(event.get(key) or 0) for event in self._state.counts.values())
@@ -54,6 +70,10 @@ class Reporter:
                 **total,
             )
         )
+
+    def _least_ns(self, window: Window) -> int:
+        known = [] if window.stage.startswith(SOLO_PREFIX) else self._tails_ns
+        return window.planned_ns + max(LEAST_TAIL_NS, min(known, default=0))
 
     def _will_run(self, window: Window) -> bool:
         return lacking(self._run.scenario, window, self._state.gone) is None

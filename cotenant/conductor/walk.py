@@ -47,7 +47,7 @@ class Walk:
             self.state.stage = window.stage
             report.window(step, window)
             await run_one(window)
-            report.phase("done")
+            report.over()
             self.measured = self.measured or not window.stage.startswith(SOLO_PREFIX)
         self._check()
         if missed := {one.tenant: one for one in (*self.without.values(), *self.state.lost)}:

@@ -19,8 +19,8 @@ _NAME_COLUMNS: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is known at one instant. `left_ns` is the estimate for the whole run, None before it is known;
-    `not_run` why this stage is left out.
+    """What is known at one instant. `left_ns`: how long the run still takes at least, None before that is
+    known; `not_run`: why this stage is left out.
 
     `streams`, `underruns`, `failed`: of what was due in the measure window and has ended, and of the voices
     that keep their listeners waiting in it (`cotenant.playback.under_way`); those leave the count once the
@@ -60,10 +60,14 @@ def state_text(state: State) -> str:
 
 
 def where_text(state: State, width: int | None = None) -> str:
-    """Stage, phase and time left; where that is longer than `width` the stage's name is cut, nothing else."""
+    """Stage, phase and time left; where that is longer than `width` the stage's name is cut, and `at least
+    1:05 left` is `1:05+ left`, nothing else."""
     before, after = f"[{state.step}/{state.steps}] ", f": {state.phase}"
-    if state.left_ns is not None:
-        after += f", {clock_text(state.left_ns)} left"
+    if state.left_ns is not None and state.left_ns > 0:
+        left = clock_text(state.left_ns)
+        whole = f"{before}{state.stage}{after}, at least {left} left"
+        fits = width is None or cell_len(whole) <= width
+        after += f", at least {left} left" if fits else f", {left}+ left"
     return before + cut(state.stage, None if width is None else width - len(before) - len(after)) + after
 
 
@@ -74,10 +78,14 @@ def figures_text(state: State) -> str:
         return state.not_run
     parts = []
     if state.streams:
-        parts.append(f"{state.underruns} underruns in {state.streams} streams")
+        parts.append(f"{_counted(state.underruns, 'underrun')} in {_counted(state.streams, 'stream')}")
     if state.failed:
         parts.append(f"{state.failed} failed")
     return ", ".join(parts)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def cut(text: str, width: int | None) -> str:

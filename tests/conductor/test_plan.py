@@ -55,7 +55,8 @@ def test_rounds_walk_the_ladder_again_and_shuffling_is_seeded() -> None:
 
 
 def test_the_whole_cpu_ladder_is_planned_under_four_minutes() -> None:
-    assert sum(window.estimate_ns for window in windows(scenario())) < 240_000_000_000
+    usual_tail_ns = 5_000_000_000
+    assert sum(window.planned_ns + usual_tail_ns for window in windows(scenario())) < 240_000_000_000
 
 
 def test_voices_and_faces_share_a_process() -> None:

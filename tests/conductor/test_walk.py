@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.conductor.context import Run, State
-from cotenant.conductor.plan import Window, windows
+from cotenant.conductor.plan import LEAST_TAIL_NS, Window, windows
 from cotenant.conductor.preflight import Device
 from cotenant.conductor.reporter import Reporter
 from cotenant.conductor.walk import LadderStopped, Walk
@@ -18,6 +18,7 @@ from cotenant.run_dir.reader import read
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
+from cotenant.units import NS_PER_S
 
 ATTACHED = ("tenants.tts.engine=attach", "tenants.tts.url=http://127.0.0.1:9")
 Event = Callable[["Told"], None]
@@ -162,12 +163,33 @@ def test_the_time_left_holds_only_what_will_be_run(told: Told) -> None:
     told.through({"talking-head": lambda told: told.end("llm")})
     (at,) = [index for index, window in enumerate(told.plan) if window.stage == "talking-head"]
     before, done = [state for state in told.shown if state.stage == "talking-head"]
-    estimate_ns = told.plan[0].estimate_ns
     assert before.left_ns is not None
     assert done.left_ns is not None
-    rest_ns = sum(window.estimate_ns for window in told.plan[at + 1 : -1])
-    # The estimates are those of the plan, a call takes less than the solo window is long.
-    assert rest_ns <= before.left_ns - done.left_ns < rest_ns + estimate_ns
+    # The windows took no time at all: what is left is what is planned.
+    least_ns = [window.planned_ns + LEAST_TAIL_NS for window in told.plan]
+    assert done.left_ns == least_ns[-1]
+    assert sum(least_ns[at + 1 :]) < before.left_ns <= sum(least_ns[at:])
+
+
+def test_what_the_quickest_stage_took_beyond_its_plan_is_left_for_each_that_comes(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 0
+    tails_s = {"solo:faces": 1, "tts-alone": 9, "talking-head": 30}
+
+    def take(told: Told) -> None:
+        nonlocal now_ns
+        window = next(one for one in told.plan if one.stage == told.ran[-1])
+        now_ns += window.planned_ns + tails_s.get(window.stage, 4) * NS_PER_S
+
+    monkeypatch.setattr("cotenant.conductor.reporter.time.monotonic_ns", lambda: now_ns)
+    told.through({window.stage: take for window in told.plan})
+    done = {state.stage: state.left_ns for state in told.shown if state.phase == "done"}
+    planned_ns = {window.stage: window.planned_ns for window in told.plan}
+    rest_ns = [planned_ns[stage] for stage in (*LADDER[2:], AGAIN)]
+    assert done["talking-head"] == sum(rest_ns) + 9 * NS_PER_S * len(rest_ns)
+    assert done["llm-decode"] == sum(rest_ns[1:]) + 4 * NS_PER_S * len(rest_ns[1:])
+    assert done[AGAIN] == 0
 
 
 def test_one_of_two_replicas(tmp_path: Path) -> None:

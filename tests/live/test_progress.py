@@ -47,13 +47,19 @@ def test_time_left_rounds_up(left_ns: int, text: str) -> None:
 def test_a_line_says_only_what_is_known() -> None:
     assert state_text(state()) == "[5/9] all-together: measuring"
     assert state_text(state(left_ns=65_000_000_000, streams=4, underruns=2, failed=1)) == (
-        "[5/9] all-together: measuring, 1:05 left, 2 underruns in 4 streams, 1 failed"
+        "[5/9] all-together: measuring, at least 1:05 left, 2 underruns in 4 streams, 1 failed"
     )
+    assert state_text(state(streams=1)) == "[5/9] all-together: measuring, 0 underruns in 1 stream"
+    assert state_text(state(streams=2, underruns=1)).endswith(", 1 underrun in 2 streams")
+
+
+def test_where_no_time_is_known_to_be_left_none_is_said() -> None:
+    assert state_text(state(phase="done", left_ns=0)) == "[5/9] all-together: done"
 
 
 def test_a_stage_that_is_left_out_says_why() -> None:
     left_out = state(phase="not run", left_ns=0, not_run="it needs tts, which ended")
-    assert state_text(left_out) == "[5/9] all-together: not run, 0:00 left, it needs tts, which ended"
+    assert state_text(left_out) == "[5/9] all-together: not run, it needs tts, which ended"
     sent = without_escapes(shown(left_out, state(step=6, stage="b"), no_color=True))
     (line,) = [line for line in sent if "all-together  " in line]
     assert line.startswith("\N{MIDDLE DOT} all-together")
@@ -107,7 +113,7 @@ def test_at_60_columns_everything_but_a_long_name_is_whole() -> None:
     lines = without_escapes(shown(LONG))
     assert max(map(cell_len, lines)) <= 60
     assert any(
-        line.startswith("[12/19] talking-head") and line.endswith(": undecided, measuring on, 59:59 left")
+        line.startswith("[12/19] talking-head") and line.endswith(": undecided, measuring on, 59:59+ left")
         for line in lines
     )
     assert any("567 underruns in 1234 streams, 89 failed" in line for line in lines)
