@@ -84,6 +84,11 @@ def format_ms(value_ms: float | None, *, signed: bool = False) -> str:
     return f"{sign}{value_ms:.0f} ms"
 
 
+def counted(count: int | str, one: str, many: str | None = None) -> str:
+    """`1 face`, `2 faces`; `many` where the plural is not `one` and an s. Text is a number not yet known."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def format_share(value: float | None, digits: int = 0) -> str:
     """`71 %`, never rounded up to 100 % or down to 0 %; `-` for None."""
     if value is None:

@@ -22,8 +22,8 @@ def write_perfetto(recording: "Recording", judging: "JudgeOptions", path: Path) 
 def write_wavs(run_dir: Path, recording: "Recording", judging: "JudgeOptions", folder: Path) -> str:
     """Writes every voice that has sound as it was heard; says how many, and why the others have none."""
     from cotenant.report.audio import NoSound, wav_files
-    from cotenant.report.text import counted
     from cotenant.run_dir.reader import read_audio
+    from cotenant.units import counted
 
     make_folder("--wav", folder)
     player, lacking, written = _player(recording, judging), dict[str, int](), 0

@@ -17,7 +17,7 @@ from cotenant.live.outbox import Outbox, time_text
 from cotenant.playback.player import PlayerOptions
 from cotenant.run_dir import manifest
 from cotenant.scenario.schema import Voices
-from cotenant.units import NS_PER_MS
+from cotenant.units import NS_PER_MS, counted
 
 _LOOK_S: Final = 0.5
 _LOOKS_PER_METRICS: Final = 2
@@ -144,7 +144,8 @@ def _stage(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sentence(told: Told, broker: str, topic: str) -> str:
     if not told.connected:
-        return f"mqtt   {broker} was never reached: {told.facts['dropped']} messages dropped"
+        return f"mqtt   {broker} was never reached: {counted(told.facts['dropped'], 'message')} dropped"
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(told.dropped.items()))
     dropped = f"{told.facts['dropped']} dropped{f' ({kinds})' if kinds else ''}"
-    return f"mqtt   {broker} {topic}: {told.published} published, {dropped}, {told.reconnects} reconnects"
+    reconnects = counted(told.reconnects, "reconnect")
+    return f"mqtt   {broker} {topic}: {told.published} published, {dropped}, {reconnects}"

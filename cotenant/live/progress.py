@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cotenant.plain import without_controls
-from cotenant.units import NS_PER_S
+from cotenant.units import NS_PER_S, counted
 
 _NAME_COLUMNS: Final = 24
 
@@ -78,14 +78,10 @@ def figures_text(state: State) -> str:
         return state.not_run
     parts = []
     if state.streams:
-        parts.append(f"{_counted(state.underruns, 'underrun')} in {_counted(state.streams, 'stream')}")
+        parts.append(f"{counted(state.underruns, 'underrun')} in {counted(state.streams, 'stream')}")
     if state.failed:
         parts.append(f"{state.failed} failed")
     return ", ".join(parts)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def cut(text: str, width: int | None) -> str:

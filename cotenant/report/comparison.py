@@ -6,7 +6,8 @@ from typing import Any, Final
 from cotenant.report.fold import folded, folded_parts
 from cotenant.report.gate_words import interval_text, number_of, number_text
 from cotenant.report.table import GAP, display_width, pad
-from cotenant.report.text import counted, safe
+from cotenant.report.text import safe
+from cotenant.units import counted
 
 _HEADER: Final = ("stage", "metric", "A", "B", "difference", "interval", "")
 _INTERVAL: Final = _HEADER.index("interval")

@@ -8,9 +8,9 @@ from cotenant.report.gate_words import short_sentence
 from cotenant.report.gpu import gpu_lines
 from cotenant.report.notes import notes, stages_named
 from cotenant.report.table import table_lines
-from cotenant.report.text import could_not_run, counted, error_text, run_word, safe
+from cotenant.report.text import could_not_run, error_text, run_word, safe
 from cotenant.report.why import baseline_failed, decisive, why_lines
-from cotenant.units import format_ms, format_share
+from cotenant.units import counted, format_ms, format_share
 from cotenant.verdict.caveats import crowded
 from cotenant.verdict.failures import decided_by
 from cotenant.verdict.gates import worst

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cotenant.report.text import counted, safe
-from cotenant.units import format_ms, format_share
+from cotenant.report.text import safe
+from cotenant.units import counted, format_ms, format_share
 from cotenant.verdict.gates import gate_text
 from cotenant.verdict.paths import unit_of
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 from cotenant.report.gate_words import number_of, number_text, sentence, title
 from cotenant.report.notes import notes
 from cotenant.report.table import COLUMNS, verdict_word
-from cotenant.report.text import could_not_run, counted, error_text, run_word, safe
+from cotenant.report.text import could_not_run, error_text, run_word, safe
 from cotenant.report.why import first_cause
-from cotenant.units import format_ms
+from cotenant.units import counted, format_ms
 
 LIMIT_BYTES: Final = 60 * 1024
 # Kept for what closes the text: the sentence about what was left out and the end of a block.

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from cotenant.errors import hint_of
 from cotenant.report.gate_words import short_sentence
-from cotenant.report.text import could_not_run, counted, error_text, not_measured, safe
+from cotenant.report.text import could_not_run, error_text, not_measured, safe
+from cotenant.units import counted
 
 Entry = Mapping[str, Any]
 CPU_NOTE: Final = "this ran on a CPU: the contention is real, but it tells nothing about your GPU"

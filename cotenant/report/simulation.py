@@ -6,8 +6,7 @@ from typing import Any, Final
 from cotenant.playback.options import AfterUnderrun
 from cotenant.playback.whatif import WhatIf, smallest_lookahead
 from cotenant.report.fold import folded, folded_parts
-from cotenant.report.text import counted
-from cotenant.units import NS_PER_MS, format_ms, format_share
+from cotenant.units import NS_PER_MS, counted, format_ms, format_share
 
 _NAME_WIDTH: Final = 24
 _FACE_WIDTH: Final = 60

@@ -23,11 +23,6 @@ def safe(text: object, longest: int = _LONGEST) -> str:
     return shown if len(shown) <= longest else shown[: longest - 3] + "..."
 
 
-def counted(count: int | str, one: str, many: str | None = None) -> str:
-    """`1 face`, `2 faces`; `many` where the plural is not `one` and an s. Text is a number not yet known."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def number(entry: Mapping[str, Any], path: str) -> float | None:
     """The number at a dotted path of a stage's entry, infinities restored; None where there is none."""
     return look_up(entry, path)[0]

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.report.text import counted, number, safe
-from cotenant.units import format_ms, format_share
+from cotenant.report.text import number, safe
+from cotenant.units import counted, format_ms, format_share
 from cotenant.verdict.failures import decided_by
 
 Entry = Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.units import format_share
+from cotenant.units import counted, format_share
 from cotenant.verdict.causes_ratio import RiskRatio
 from cotenant.verdict.causes_slow import Slower
 
@@ -74,7 +74,7 @@ def slow_text(loads: Sequence[str], slow: Slower | RiskRatio, costs: Mapping[str
     else:
         text = (
             f"beside {names} a second of speech takes {slow.rtf:.2f} s to make, {times(slow.value)} times as "
-            f"long as alone {interval(slow.low, slow.high, f', {slow.pairs} pairs')}"
+            f"long as alone {interval(slow.low, slow.high, ', ' + counted(slow.pairs, 'pair'))}"
         )
     if isinstance(slow, Slower) and slow.rtf < 1:
         alone = slow.stalled_baseline or "none"

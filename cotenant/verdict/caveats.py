@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant.records import LAG_PERIOD_NS, Recording
-from cotenant.units import NS_PER_MS, NS_PER_S
+from cotenant.units import NS_PER_MS, NS_PER_S, counted
 from cotenant.verdict import columns
 from cotenant.verdict.plan import Plan, StagePlan, Window, length_ns, within
 from cotenant.verdict.timing import LIMIT_NS, TimingError
@@ -57,7 +57,7 @@ def engine_caveats(
         if preempted:
             yield caveat(
                 "preemptions",
-                f"{tenant} preempted requests {preempted} times: its KV cache was full",
+                f"{tenant} preempted requests {counted(preempted, 'time')}: its KV cache was full",
                 "fewer streams or shorter prompts, or more memory for its KV cache",
                 preemptions=preempted,
             )

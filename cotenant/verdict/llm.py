@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from cotenant.records import Recording
-from cotenant.units import NS_PER_MS, NS_PER_S
+from cotenant.units import NS_PER_MS, NS_PER_S, counted
 from cotenant.verdict import columns
 from cotenant.verdict.blocks import block_of
 from cotenant.verdict.columns import NULL, Bools, Ints, Streams
@@ -121,9 +121,9 @@ def _prompts(part: Part, tokens: Ints, mute: int, span_ns: int, lacking: str) ->
     part.entry["prompts"] = len(tokens)
     unknown = int(np.count_nonzero(tokens == NULL))
     if unknown:
-        lacking = f"of {unknown} of {len(tokens)} prompts the server did not say how long they were"
+        lacking = f"the server did not say the length of {unknown} of {counted(len(tokens), 'prompt')}"
     elif mute:
-        lacking = f"{mute} requests ended in the window without any output"
+        lacking = f"{counted(mute, 'request')} ended in the window without any output"
     rate = int(tokens.sum()) * NS_PER_S / span_ns if span_ns and not unknown + mute else None
     put(part, "prompt_tokens_per_s", rate, lacking, 3)
 

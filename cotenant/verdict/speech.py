@@ -6,7 +6,7 @@ import numpy as np
 
 from cotenant.playback.arrivals import NULL_NS
 from cotenant.playback.gaps import BURST_NS, gaps_time_weighted
-from cotenant.units import NS_PER_MS, ms_from_ns
+from cotenant.units import NS_PER_MS, counted, ms_from_ns
 from cotenant.verdict import columns
 from cotenant.verdict.blocks import block_length_ns
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
@@ -110,7 +110,7 @@ def _counts(part: Part, voices: Voices, facts: Utterances) -> None:
     put_exact(part, "streams", size, max(size, 1), NO_STREAM)
     put_exact(part, "failed", int(np.count_nonzero(voices.failed[rows])), size, NO_STREAM)
     unknown = int(np.count_nonzero(delayed == NULL))
-    lacking = f"of {unknown} utterances it is not known how long they waited" if unknown else NO_STREAM
+    lacking = f"of {counted(unknown, 'utterance')} the wait is not known" if unknown else NO_STREAM
     put_exact(part, "delayed", int(np.count_nonzero(delayed > 0)), 0 if unknown else size, lacking)
     # From when a turn would have come to when it was due: what a TTFA, from due on, does not hold.
     told = ~facts.under_way & (not unknown)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant.records import SOLO_PREFIX
-from cotenant.units import ms_from_ns
+from cotenant.units import counted, ms_from_ns
 from cotenant.verdict.caveats import Caveat, engine_caveats, measuring_caveats
 from cotenant.verdict.caveats_gpu import Watched, baselines_drifted, machine_findings
 from cotenant.verdict.columns import NULL
@@ -215,7 +215,7 @@ def _doubt_faces(part: Part, facts: Facts, stage: StagePlan) -> None:
     """A face is watched until its voice ends: where that is not known, too long a time may be looked at."""
     unknown = int(np.count_nonzero(facts.voices.streams.done[facts.voice_rows[stage.name]] == NULL))
     if unknown:
-        reason = f"of {unknown} voices it is not known when they ended"
+        reason = f"of {counted(unknown, 'voice')} the end is not known"
         part.doubts |= {f"face.{path}": Doubted(reason=reason) for path in FACE_METRICS}
 
 

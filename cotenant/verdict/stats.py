@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from cotenant.playback.weighted import rank_of
+from cotenant.units import counted
 from cotenant.verdict.binomial import at_most, clopper_pearson
 from cotenant.verdict.bootstrap import (
     MIN_BLOCKS,
@@ -243,7 +244,7 @@ def paired_share_bounds(own: Bools, reference: Bools, blocks: Ints, *, tail: flo
 
 
 def _too_few(n: int, n_eff: float, blocks: int) -> Bounds:
-    why = f"{blocks} time blocks, at least {MIN_BLOCKS} are needed for an interval"
+    why = f"{counted(blocks, 'time block')}, at least {MIN_BLOCKS} are needed for an interval"
     if blocks >= MIN_BLOCKS:
         why = "it cannot be formed from these values"
     return Bounds(low=None, high=None, n=n, n_eff=n_eff, blocks=blocks, why=why)

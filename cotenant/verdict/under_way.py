@@ -32,6 +32,7 @@ from cotenant.playback.options import PlayerOptions
 from cotenant.playback.under_way import SILENT_NS
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.scenario.schema import Voices as VoicesLoad
+from cotenant.units import counted
 from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.columns import NULL, Bools, Ints, Streams, Texts
 from cotenant.verdict.plan import Plan, StagePlan, Window, within
@@ -96,8 +97,9 @@ def under_way_caveat(under_way: Bools) -> Iterator[Caveat]:
     if count:
         yield caveat(
             "under-way",
-            f"{count} of {size} utterances were under way when the measure window began, and none fell due "
-            "in it for their listeners: they are judged by what was heard of them in it",
+            f"{count} of {counted(size, 'utterance')} {'was' if count == 1 else 'were'} under way when the "
+            "measure window began, and none fell due in it for the same listeners: judged is what was heard "
+            "in it",
             "measure longer (--set timing.measure=...)",
             under_way=count,
             streams=size,

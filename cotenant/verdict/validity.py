@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant.records import Recording
-from cotenant.units import NS_PER_MS, NS_PER_S
+from cotenant.units import NS_PER_MS, NS_PER_S, counted
 from cotenant.verdict import columns
 from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.columns import NULL
@@ -124,7 +124,7 @@ def caveats(
             text = f"a tenant was still at work from {name} when this stage began"
             found.append(caveat("not-idle", text))
     if reordered:
-        text = f"{reordered} streams of this run had rows out of order; they were sorted"
+        text = f"{counted(reordered, 'stream')} of this run had rows out of order; they were sorted"
         found.append(caveat("reordered", text, streams=reordered))
     return found
 

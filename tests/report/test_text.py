@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.report.text import counted
+from cotenant.units import counted
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "0 faces"), (1, "1 face"), (2, "2 faces")])

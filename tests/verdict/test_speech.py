@@ -195,7 +195,7 @@ def test_an_unknown_delay_is_not_none() -> None:
     builder.rows["streams"][1]["delayed"] = None
     stage = _stages(builder)["alone"]
     assert stage["speech"]["delayed"] is None
-    assert "of 1 utterances" in stage["why"]["speech.delayed"]
+    assert "of 1 utterance " in stage["why"]["speech.delayed"]
     assert stage["speech"]["delay_ms"] == {"p50": None, "p95": None}
     assert "of 1 utterances" in stage["why"]["speech.delay_ms.p95"]
 

@@ -11,9 +11,8 @@ from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play
 from cotenant.report.doctor.facts import Failed, Numbers, Tried
 from cotenant.report.doctor.finding import Finding, Word, told
-from cotenant.report.text import counted
 from cotenant.secret_forms import by_form
-from cotenant.units import NS_PER_MS, NS_PER_S, format_ms
+from cotenant.units import NS_PER_MS, NS_PER_S, counted, format_ms
 
 _GOOD_RTF: Final = 1.0
 _KEEPS_UP: Final = 0.98

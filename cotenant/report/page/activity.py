@@ -8,8 +8,7 @@ import numpy as np
 
 from cotenant.report.lanes import lanes
 from cotenant.report.page.base import Base, is_warm, ms, rows
-from cotenant.report.text import counted
-from cotenant.units import NS_PER_S
+from cotenant.units import NS_PER_S, counted
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Ints
 

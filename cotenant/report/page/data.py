@@ -18,10 +18,9 @@ from cotenant.report.page.services import faces, llm
 from cotenant.report.page.timeline import timeline
 from cotenant.report.page.utterances import Extras, utterances
 from cotenant.report.page.what_if import POSITIONS, what_if
-from cotenant.report.text import counted
 from cotenant.report.why import why_lines
 from cotenant.scenario.schema import Faces, Voices
-from cotenant.units import NS_PER_MS, NS_PER_S
+from cotenant.units import NS_PER_MS, NS_PER_S, counted
 from cotenant.verdict.options import JudgeOptions
 
 VERSION: Final = 1
