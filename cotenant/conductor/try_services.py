@@ -14,11 +14,12 @@ from cotenant.errors import CouldNotRun, UserError
 from cotenant.report.doctor.facts import Tried
 from cotenant.report.doctor.tried import summary_line
 from cotenant.scenario import services
+from cotenant.scenario.address import check_url
 from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import find, load, load_unsaved, packaged_names, read_file
 from cotenant.scenario.merge import override
 from cotenant.scenario.schema import Scenario
-from cotenant.scenario.values import check_url, environment_name
+from cotenant.scenario.values import environment_name
 
 _TRIES: Final = {
     "speech": try_service.try_speech,

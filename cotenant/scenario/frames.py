@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StrictStr
+from pydantic import AfterValidator, Field, PlainValidator, StrictStr
 
-from cotenant.scenario.values import AUTO, whole
+from cotenant.scenario.model import Model, Unit
+from cotenant.scenario.values import AUTO, Whole
 from cotenant.scenario.yaml_text import Path
 
 Found = tuple[Path, str]
@@ -39,37 +40,42 @@ JsonPath = Annotated[StrictStr, AfterValidator(_path)]
 HeaderName = Annotated[StrictStr, AfterValidator(_header)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FrameAudio(_Model):
+class FrameAudio(Model):
     """How 16 kHz s16 audio goes in: binary, as base64 under `path` beside `fields`, or not at all."""
 
-    send: Literal["binary", "base64", "none"] = "binary"
-    path: JsonPath | None = None
-    fields: dict[str, Any] = Field(default_factory=dict)
+    send: Literal["binary", "base64", "none"] = Field(
+        "binary", description="How 16 kHz s16 audio goes in: as it is, as base64 in JSON, or not at all."
+    )
+    path: JsonPath | None = Field(None, description="Where the base64 stands in the message.")
+    fields: dict[str, Any] = Field(default_factory=dict, description="What else the message has.")
 
 
-class Frames(_Model):
+class Frames(Model):
     """Paths into a head's JSON messages, and the messages that it wants.
 
-    `image`: where the base64 picture is, or `binary` for messages that are pictures. A frame's place in the
-    audio is `time_ms` (in an MJPEG stream the seconds of `time_header` since the first), else `index` or its
-    number, at `fps` or that of the load. `done`: fields of the message after the last frame; without it the
-    clip ends when the server closes.
+    A frame's place in the audio is `time_ms` or `time_header`, else `index` or its number.
     """
 
-    image: JsonPath | None = None
-    index: JsonPath | None = None
-    time_ms: JsonPath | None = None
-    time_header: HeaderName | None = None
-    fps: Annotated[int, PlainValidator(whole(1, 240))] | None = None
-    start: dict[str, Any] | None = None
-    end: dict[str, Any] | None = None
-    done: Annotated[dict[JsonPath, Any], AfterValidator(_fields)] | None = None
-    error: JsonPath | None = None
-    audio: FrameAudio = Field(default_factory=FrameAudio)
+    image: JsonPath | None = Field(
+        None, description="Where a message has its base64 picture; binary: messages are pictures."
+    )
+    index: JsonPath | None = Field(None, description="Where a message has the frame's number.")
+    time_ms: JsonPath | None = Field(None, description="Where it has the frame's place in the audio, in ms.")
+    time_header: HeaderName | None = Field(
+        None, description="The header of an MJPEG part that has the frame's time, in seconds."
+    )
+    fps: Annotated[int, PlainValidator(Whole(1, 240)), Unit("frames/s")] | None = Field(
+        None, description="How far apart numbered frames are; without it the load's fps."
+    )
+    start: dict[str, Any] | None = Field(None, description="The message that is sent first.")
+    end: dict[str, Any] | None = Field(None, description="The message that is sent after the audio.")
+    done: Annotated[dict[JsonPath, Any], AfterValidator(_fields)] | None = Field(
+        None, description="Fields of the message after the last frame; without it the clip ends at the close."
+    )
+    error: JsonPath | None = Field(None, description="Where a message has what went wrong.")
+    audio: FrameAudio = Field(
+        default_factory=lambda: FrameAudio.model_validate({}), description="How audio goes in."
+    )
 
 
 def frame_checks(tenant: Mapping[str, Any]) -> Iterator[Found]:

@@ -1,15 +1,14 @@
 """What is watched beside the load, and can be switched off: to measure what the watching itself costs."""
 
-from pydantic import BaseModel, ConfigDict, StrictBool
+from pydantic import Field, StrictBool
+
+from cotenant.scenario.model import Model
 
 
-class Observe(BaseModel):
-    """Which observers run. `gpu`: NVML and GPM; `canary`: the tiny kernel every 5 ms; `host`: CPU time,
-    memory and sleeps; `engine`: the LLM servers' /metrics."""
+class Observe(Model):
+    """Which observers run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    gpu: StrictBool = True
-    canary: StrictBool = True
-    host: StrictBool = True
-    engine: StrictBool = True
+    gpu: StrictBool = Field(True, description="The GPU's own readings, by NVML and GPM.")
+    canary: StrictBool = Field(True, description="A tiny kernel on the GPU every 5 ms.")
+    host: StrictBool = Field(True, description="The tenants' CPU time and memory, and late wake-ups.")
+    engine: StrictBool = Field(True, description="The LLM servers' /metrics.")

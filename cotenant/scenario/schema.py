@@ -3,36 +3,33 @@
 What one field cannot know about another is in `checks`. A model may say `auto`; `auto.resolve` removes it.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PlainValidator, StrictBool, StrictStr, Tag
+from pydantic import Discriminator, Field, PlainValidator, StrictBool, StrictStr, Tag
 
-from cotenant.scenario.frames import Frames
+from cotenant.scenario.loads import Completions, Faces, Load, Voices
+from cotenant.scenario.model import Model
 from cotenant.scenario.observe import Observe
+from cotenant.scenario.tenant import MOST_VOICES, Mps, Packets, Ready, Tenant
 from cotenant.scenario.values import (
-    Auto,
-    Count,
-    CountOrAuto,
     Device,
     DurationNs,
     DurationNsOrAuto,
-    EnvName,
     Limit,
     LoadName,
     Name,
     PositiveNs,
     PositiveNsOrAuto,
-    RatePerS,
     Seed,
     StageName,
-    Text,
-    Tokens,
-    TokensOrAuto,
-    Url,
-    or_auto,
-    whole,
+    Whole,
 )
-from cotenant.scenario.vllm import Vllm
+
+__all__ = [
+    "CONTEXT_TOKENS", "DEFAULT_GATES", "GATE_PROFILES", "MOST_VOICES", "PROTOCOLS", "SHAPES",
+    "Completions", "Faces", "Gate", "GateItem", "Load", "Mps", "Packets", "Player", "Ready", "Scenario",
+    "Stage", "Tenant", "Timing", "Voices",
+]  # fmt: skip
 
 GATE_PROFILES: Final = ("voice", "voice-strict", "face", "llm")
 DEFAULT_GATES: Final = ("voice", "face")
@@ -54,154 +51,74 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
 # Tokens of prompt and output together that each built-in LLM holds.
 CONTEXT_TOKENS: Final = {"tiny": 8_704, "llm-8b": 40_960, "llm-30b-a3b": 40_960}
 
-# Utterances that one built-in speech server may batch.
-MOST_VOICES: Final = 64
 
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Player(_Model):
+class Player(Model):
     """How the simulated player buffers. `quantum_ns`: the sound card's period, 0 for none."""
 
-    start: Literal["prefill", "delay"] = "prefill"
-    after_underrun: Literal["resume", "refill", "drop"] = "resume"
-    quantum_ns: DurationNs = Field(0, alias="quantum")
+    start: Literal["prefill", "delay"] = Field(
+        "prefill",
+        description="Playback starts when the lookahead is full, or that long after its first sound.",
+    )
+    after_underrun: Literal["resume", "refill", "drop"] = Field(
+        "resume", description="After running dry: go on, refill first, or drop what came too late."
+    )
+    quantum_ns: DurationNs = Field(0, alias="quantum", description="The sound card's period, 0 for none.")
 
 
-class Ready(_Model):
-    """When a tenant counts as started: `path` answers 200 within `within_ns`.
-
-    Without a `path` it is /health, and a server that has none is started as soon as it says so.
-    """
-
-    path: Annotated[StrictStr, Field(pattern=r"^/[!-~]*$")] | None = None
-    within_ns: PositiveNs = Field(300_000_000_000, alias="within")
-
-
-class Mps(_Model):
-    """CUDA MPS limits of one tenant: a share of the SMs in per cent, a priority (1 is below 0)."""
-
-    thread_percentage: Annotated[int, PlainValidator(whole(1, 100))] | None = None
-    priority: Annotated[int, PlainValidator(whole(0, 1))] | None = None
-
-
-class Packets(_Model):
-    """Frames of 80 ms in each packet of the built-in speech server: the first, some ramp, then `steady`."""
-
-    first: Count = 1
-    steady: Count = 4
-    ramp: list[Count] = Field(default_factory=list)
-
-
-class Tenant(_Model):
-    """One service under test. `rate` (Hz) and `sample_format` are for answers that do not tell.
-    `ca_file`: whose certificates to trust besides the system's; `insecure`: any.
-
-    From `packets` on for built-in servers. `voices`: utterances that step together, `context_frames`: frames
-    that a speech server decodes again before each packet, `step_overhead_ns`: host time of each step besides
-    its own, None or auto for the one fitted to the shape.
-    """
-
-    kind: Literal["speech", "face", "completions"]
-    engine: Literal["builtin", "launch", "attach", "auto"] = "auto"
-    shape: StrictStr = "auto"
-    replicas: Annotated[int, PlainValidator(whole(1, 64))] = 1
-    device: Device | None = None
-    url: Url | None = None
-    protocol: StrictStr = "auto"
-    model: StrictStr | None = None
-    voice: StrictStr | None = None
-    api_key_env: EnvName | None = None
-    ca_file: Annotated[StrictStr, Field(min_length=1)] | None = None
-    insecure: StrictBool | None = None
-    frames: Frames | None = None
-    extra: dict[str, Any] = Field(default_factory=dict)
-    rate: Annotated[int, PlainValidator(whole(4_000, 192_000))] | None = None
-    sample_format: Literal["s16", "f32"] | None = None
-    command: list[StrictStr] | None = None
-    vllm: Vllm | None = None
-    ready: Ready = Field(default_factory=lambda: Ready.model_validate({}))
-    env: dict[EnvName, StrictStr] = Field(default_factory=dict)
-    mps: Mps | None = None
-    packets: Packets | None = None
-    threads: Annotated[int, PlainValidator(whole(1, 1024))] | None = None
-    mode: Literal["auto", "graphs", "eager"] | None = None
-    voices: Annotated[int | Auto, or_auto(whole(1, MOST_VOICES))] | None = None
-    step_overhead_ns: DurationNsOrAuto | None = Field(None, alias="step_overhead")
-    context_frames: Annotated[int, PlainValidator(whole(0, 1_000))] | None = None
-
-
-class Voices(_Model):
-    """Listeners of a speech tenant. `text`: `builtin`, a file with a sentence a line, or the sentences."""
-
-    tenant: Name
-    kind: Literal["voices"]
-    mode: Literal["turns", "open", "closed"] = "turns"
-    listeners: CountOrAuto = "auto"
-    every_ns: PositiveNsOrAuto = Field("auto", alias="every")
-    pause_ns: DurationNs = Field(500_000_000, alias="pause")
-    text: Text = "builtin"
-
-
-class Faces(_Model):
-    """Listeners with a face: face v is driven by the audio of voice v of the load it `follows`."""
-
-    tenant: Name
-    kind: Literal["faces"]
-    follows: Name
-    listeners: Count = 1
-    fps: Annotated[int, PlainValidator(whole(1, 240))] = 25
-    pace: Literal["as-arrives", "realtime"] = "as-arrives"
-    face_buffer_ns: DurationNs = Field(200_000_000, alias="face_buffer")
-
-
-class Completions(_Model):
-    """LLM requests: `streams` always alive, or `rate_per_s` sent whatever happens. Sizes are in tokens."""
-
-    tenant: Name
-    kind: Literal["completions"]
-    mode: Literal["alive", "rate"] = "alive"
-    streams: CountOrAuto = "auto"
-    rate_per_s: RatePerS | None = Field(None, alias="rate")
-    prompt: TokensOrAuto = "auto"
-    output: Tokens = 400
-
-
-Load = Annotated[Voices | Faces | Completions, Field(discriminator="kind")]
-
-
-class Stage(_Model):
+class Stage(Model):
     """One stage of the ladder: the loads that run in it."""
 
-    name: StageName
-    load: Annotated[list[Name], Field(min_length=1)]
-    baseline: StrictBool = False
+    name: StageName = Field(description="What it is called in tables and gates.")
+    load: Annotated[list[Name], Field(min_length=1)] = Field(description="The loads that run in it.")
+    baseline: StrictBool = Field(False, description="Whether the other stages are compared with it.")
 
 
-class Timing(_Model):
+class Timing(Model):
     """How long a stage's phases last and how the ladder is walked."""
 
-    settle_ns: DurationNs = Field(3_000_000_000, alias="settle")
-    settle_limit_ns: PositiveNs = Field(60_000_000_000, alias="settle_limit")
-    measure_ns: PositiveNsOrAuto = Field("auto", alias="measure")
-    extend_ns: DurationNsOrAuto = Field("auto", alias="extend")
-    solo_ns: DurationNsOrAuto = Field("auto", alias="solo")
-    stall_limit_ns: PositiveNs = Field(10_000_000_000, alias="stall_limit")
-    request_limit_ns: PositiveNs = Field(600_000_000_000, alias="request_limit")
-    rounds: Annotated[int, PlainValidator(whole(1, 100))] = 1
-    order: Literal["ladder", "shuffled"] = "ladder"
+    settle_ns: DurationNs = Field(
+        3_000_000_000, alias="settle", description="How long each stage runs at least before it is measured."
+    )
+    settle_limit_ns: PositiveNs = Field(
+        60_000_000_000, alias="settle_limit", description="A stage that has not settled by then is INVALID."
+    )
+    measure_ns: PositiveNsOrAuto = Field(
+        "auto", alias="measure", description="How long each stage is measured."
+    )
+    extend_ns: DurationNsOrAuto = Field(
+        "auto", alias="extend", description="How much longer it may be measured while a gate is undecided."
+    )
+    solo_ns: DurationNsOrAuto = Field(
+        "auto",
+        alias="solo",
+        description="How long each load but the voices is measured by itself; 0s: not.",
+    )
+    stall_limit_ns: PositiveNs = Field(
+        10_000_000_000,
+        alias="stall_limit",
+        description="A voice or face without a byte for so long is given up.",
+    )
+    request_limit_ns: PositiveNs = Field(
+        600_000_000_000, alias="request_limit", description="An LLM request is given up after that."
+    )
+    rounds: Annotated[int, PlainValidator(Whole(1, 100))] = Field(
+        1, description="How often the stages are walked through."
+    )
+    order: Literal["ladder", "shuffled"] = Field(
+        "ladder", description="Whether they come as listed, or in an order of the seed's."
+    )
 
 
-class Gate(_Model):
+class Gate(Model):
     """A limit on one metric, a path inside a stage's entry of summary.json; without `stages`, of all."""
 
-    metric: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
-    op: Literal["<=", ">=", "<", ">"]
-    limit: Limit
-    stages: list[StageName] | None = None
-    level: Literal["fail", "warn"] = "fail"
+    metric: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = Field(
+        description="Its path in a stage's entry of summary.json, as in speech.ttfa_ms.p95."
+    )
+    op: Literal["<=", ">=", "<", ">"] = Field(description="How the metric must be to the limit.")
+    limit: Limit = Field(description="The limit, as in 0.95, 95 % or 500ms.")
+    stages: list[StageName] | None = Field(None, description="The stages it is for; without it all.")
+    level: Literal["fail", "warn"] = Field("fail", description="Whether missing it fails the run.")
 
 
 def _gate_tag(value: object) -> str:
@@ -218,22 +135,44 @@ def _default_gates() -> list[str | Gate]:
     return list(DEFAULT_GATES)
 
 
-class Scenario(_Model):
+class Scenario(Model):
     """A whole scenario, as `load.load` or `load.parse` return it: both run the cross checks too."""
 
-    name: Name
-    about: StrictStr = ""
-    device: Device = "auto"
-    sharing: Literal["time-slice", "mps"] = "time-slice"
-    # own: the load processes and observers have cores of their own, where there are enough.
-    cores: Literal["own", "shared"] = "own"
-    seed: Seed = 7
-    lookahead_ns: DurationNs = Field(400_000_000, alias="lookahead")
-    player: Player = Field(default_factory=lambda: Player.model_validate({}))
-    tenants: Annotated[dict[Name, Tenant], Field(min_length=1)]
-    load: Annotated[dict[LoadName, Load], Field(min_length=1)]
-    stages: Annotated[list[Stage], Field(min_length=1)]
-    timing: Timing = Field(default_factory=lambda: Timing.model_validate({}))
-    observe: Observe = Field(default_factory=Observe)
-    gate: list[GateItem] = Field(default_factory=_default_gates)
-    decision: Literal["interval", "point", "auto"] = "auto"
+    name: Name = Field(description="What it is called; without it the file's name.")
+    about: StrictStr = Field("", description="What it is for, in a sentence.")
+    device: Device = Field("auto", description="Where the tenants run; auto: the first GPU, else the CPU.")
+    sharing: Literal["time-slice", "mps"] = Field(
+        "time-slice", description="How they share a GPU: in turns, or at once through CUDA MPS."
+    )
+    cores: Literal["own", "shared"] = Field(
+        "own", description="Whether our own processes have cores of their own, where there are enough."
+    )
+    seed: Seed = Field(7, description="What all that is random follows from.")
+    lookahead_ns: DurationNs = Field(
+        400_000_000, alias="lookahead", description="How much sound the player buffers before it starts."
+    )
+    player: Player = Field(
+        default_factory=lambda: Player.model_validate({}), description="How the simulated player buffers."
+    )
+    tenants: Annotated[dict[Name, Tenant], Field(min_length=1)] = Field(
+        description="The services under test, by a name of yours; null removes an inherited one."
+    )
+    load: Annotated[dict[LoadName, Load], Field(min_length=1)] = Field(
+        description="What is asked of them, by a name of yours."
+    )
+    stages: Annotated[list[Stage], Field(min_length=1)] = Field(
+        description="The ladder: which loads run together, one stage after another."
+    )
+    timing: Timing = Field(
+        default_factory=lambda: Timing.model_validate({}), description="How long the phases last."
+    )
+    observe: Observe = Field(
+        default_factory=lambda: Observe.model_validate({}), description="What is watched beside the load."
+    )
+    gate: list[GateItem] = Field(
+        default_factory=_default_gates,
+        description="What must hold: profiles, limits as in 'speech.ttfa_ms.p95 <= 500ms', or mappings.",
+    )
+    decision: Literal["interval", "point", "auto"] = Field(
+        "auto", description="Whether a gate looks at the interval or at the value; auto: by the device."
+    )

@@ -6,13 +6,14 @@ Each reads what a user writes and serialises to text that reads back as the same
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, StrictStr
 
 from cotenant import units
+from cotenant.scenario.address import check_url
 from cotenant.secret_forms import by_form
 
 Auto = Literal["auto"]
@@ -22,13 +23,6 @@ LIMIT_RE: Final = re.compile(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?\s*(ns|us|ms|s|m|h|%|k|Ki|M|Mi|G|Gi|/ms|/s|/m|/h)?"
 )
 _DEVICE_RE: Final = re.compile(r"auto|cpu|cuda:[0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,64}")
-_URL_RE: Final = re.compile(r"[!-~]*")
-# A host with a port, or one that is no single word.
-_HOST_RE: Final = re.compile(
-    r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:]+\]):[1-9][0-9]{0,4}(?:/[A-Za-z0-9._/-]*)?"
-    r"|(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?:/[A-Za-z0-9._/-]*)?"
-)
-_LAST_PORT: Final = 65_535
 # Letters and digits, many and unparted: a key in place of the name of its variable.
 _KEY_RE: Final = re.compile(r"(?=.*[0-9])[A-Za-z0-9]{20,}")
 _ENV_RE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -92,31 +86,37 @@ def _duration_text(value_ns: int | str) -> str:
     return value_ns if isinstance(value_ns, str) else units.duration_text(value_ns)
 
 
-def whole(low: int, high: int) -> Callable[[object], int]:
+@dataclass(frozen=True, slots=True)
+class Whole:
     """A reader of whole numbers from `low` to `high`."""
 
-    def read(value: object) -> int:
+    low: int
+    high: int
+
+    def __call__(self, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"{_shown(value)} is not a whole number; write one from {low} to {high}")
-        if not low <= value <= high:
-            raise ValueError(f"{value} is out of range; write a whole number from {low} to {high}")
+            raise ValueError(
+                f"{_shown(value)} is not a whole number; write one from {self.low} to {self.high}"
+            )
+        if not self.low <= value <= self.high:
+            right = f"write a whole number from {self.low} to {self.high}"
+            raise ValueError(f"{value} is out of range; {right}")
         return value
 
-    return read
 
-
-def or_auto(read: Callable[[object], Any]) -> PlainValidator:
+@dataclass(frozen=True, slots=True)
+class OrAuto:
     """A reader of the word auto, or of what `read` takes."""
 
-    def either(value: object) -> Any:
+    read: Callable[[object], Any]
+
+    def __call__(self, value: object) -> Any:
         if value == AUTO:
             return AUTO
         try:
-            return read(value)
+            return self.read(value)
         except ValueError as error:
             raise ValueError(f"{error}, or auto") from None
-
-    return PlainValidator(either)
 
 
 def _positive(value: object) -> int:
@@ -152,36 +152,6 @@ def _device(value: str) -> str:
     return value
 
 
-def check_url(value: str) -> str:
-    """A server's address as it is. Raises ValueError for one that is none, or holds a password."""
-    if _URL_RE.fullmatch(value) is None:
-        raise ValueError(
-            f"{_shown(by_form(value))} has a character that no address may have (a space, a line end, none "
-            "of ASCII); write it as http://127.0.0.1:8091, others as %20"
-        )
-    try:
-        parts = urlsplit(value)
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or port == 0:
-        known = by_form(value if "://" in value else f"://{value}").removeprefix("://")
-        raise ValueError(
-            f"{_shown(known)} is not a server's address; write it as {_with_scheme(value, known)}"
-        )
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("a password in an address would be recorded; name a variable in api_key_env")
-    return value
-
-
-def _with_scheme(value: str, known: str) -> str:
-    """The address that was probably meant, where it lacks only its scheme and holds no secret; else one."""
-    port = value.partition("/")[0].rpartition(":")[2]
-    lacks = _HOST_RE.fullmatch(value) is not None and known == value
-    lacks = lacks and not (port.isdecimal() and int(port) > _LAST_PORT)
-    return f"http://{value}" if lacks else "http://127.0.0.1:8091"
-
-
 def environment_name(value: str) -> str:
     """A variable's name as it is. Raises ValueError, which does not repeat it, for what may be a key."""
     if _ENV_RE.fullmatch(value) is None or by_form(value) != value or _KEY_RE.fullmatch(value) is not None:
@@ -214,16 +184,16 @@ _RATE_OUT: Final = PlainSerializer(_rate_text)
 
 DurationNs = Annotated[int, PlainValidator(_duration), _DURATION_OUT]
 PositiveNs = Annotated[int, PlainValidator(_positive), _DURATION_OUT]
-DurationNsOrAuto = Annotated[int | Auto, or_auto(_duration), _DURATION_OUT]
-PositiveNsOrAuto = Annotated[int | Auto, or_auto(_positive), _DURATION_OUT]
+DurationNsOrAuto = Annotated[int | Auto, PlainValidator(OrAuto(_duration)), _DURATION_OUT]
+PositiveNsOrAuto = Annotated[int | Auto, PlainValidator(OrAuto(_positive)), _DURATION_OUT]
 Tokens = Annotated[int, PlainValidator(_size)]
-TokensOrAuto = Annotated[int | Auto, or_auto(_size)]
+TokensOrAuto = Annotated[int | Auto, PlainValidator(OrAuto(_size))]
 ByteSize = Annotated[int, PlainValidator(_byte_size)]
 Share = Annotated[float, PlainValidator(_share)]
 RatePerS = Annotated[float, PlainValidator(_rate), _RATE_OUT]
-Count = Annotated[int, PlainValidator(whole(1, 10_000))]
-CountOrAuto = Annotated[int | Auto, or_auto(whole(1, 10_000))]
-Seed = Annotated[int, PlainValidator(whole(0, 2**31 - 1))]
+Count = Annotated[int, PlainValidator(Whole(1, 10_000))]
+CountOrAuto = Annotated[int | Auto, PlainValidator(OrAuto(Whole(1, 10_000)))]
+Seed = Annotated[int, PlainValidator(Whole(0, 2**31 - 1))]
 Name = Annotated[StrictStr, AfterValidator(_name)]
 LoadName = Annotated[StrictStr, AfterValidator(_load_name)]
 StageName = Annotated[StrictStr, AfterValidator(_stage_name)]

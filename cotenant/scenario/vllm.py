@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+from pydantic import Field, StrictBool, StrictStr
 
+from cotenant.scenario.model import Model
 from cotenant.scenario.values import AUTO, ByteSize, Count, Share, Tokens
 from cotenant.scenario.yaml_text import Path
 from cotenant.units import parse_size
@@ -61,32 +62,42 @@ _REFUSED_ARGUMENTS: Final = {
 }
 
 
-class Vllm(BaseModel):
-    """A vLLM of any virtual environment, started for the run. Fields are named as vLLM's flags are.
+_Words = Annotated[StrictStr, Field(min_length=1)]
 
-    `bin`: its `vllm` command, `python`: its interpreter; without both the `vllm` on PATH. `model`: a name of
-    MODEL_SHAPES (dummy weights), a folder that begins with / ./ ../ or ~, or ORGANISATION/NAME. `load_format`
-    and `skip_tokenizer_init` follow from the files of the folder where they are not given.
-    `gpu_memory_utilization` is a share of the device's whole memory, `kv_cache_memory_bytes` the KV cache
-    alone.
-    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Vllm(Model):
+    """A vLLM of any virtual environment, started for the run. Fields are named as vLLM's flags are."""
 
-    bin: Annotated[StrictStr, Field(min_length=1)] | None = None
-    python: Annotated[StrictStr, Field(min_length=1)] | None = None
-    model: Annotated[StrictStr, Field(min_length=1)] = AUTO
-    load_format: Annotated[StrictStr, Field(min_length=1)] | None = None
-    skip_tokenizer_init: StrictBool | None = None
-    dtype: Literal["bfloat16", "float16", "float32"] | None = None
-    gpu_memory_utilization: Share | None = None
-    kv_cache_memory_bytes: ByteSize | None = None
-    max_model_len: Tokens | None = None
-    max_num_batched_tokens: Tokens | None = None
-    max_num_seqs: Count | None = None
-    scheduling_policy: Literal["fcfs", "priority"] | None = None
-    cudagraph_capture_sizes: list[Count] | None = None
-    extra_args: list[StrictStr] = Field(default_factory=list)
+    bin: _Words | None = Field(None, description="Its `vllm` command; without python too the one on PATH.")
+    python: _Words | None = Field(None, description="The interpreter of its environment, in place of bin.")
+    model: _Words = Field(
+        AUTO,
+        description="A name that `cotenant list` has (random weights), a folder (/, ./, ../ or ~), or "
+        "ORGANISATION/NAME; auto: the largest of those names that fits.",
+    )
+    load_format: _Words | None = Field(
+        None, description="--load-format; without it what follows from the model's files."
+    )
+    skip_tokenizer_init: StrictBool | None = Field(
+        None, description="--skip-tokenizer-init; without it what follows from the model's files."
+    )
+    dtype: Literal["bfloat16", "float16", "float32"] | None = Field(None, description="--dtype.")
+    gpu_memory_utilization: Share | None = Field(
+        None, description="Its share of the device's whole memory, weights included."
+    )
+    kv_cache_memory_bytes: ByteSize | None = Field(
+        None, description="The KV cache alone, in place of gpu_memory_utilization."
+    )
+    max_model_len: Tokens | None = Field(None, description="Prompt and answer of one request together.")
+    max_num_batched_tokens: Tokens | None = Field(
+        None, description="The most that one step works on, prefill included."
+    )
+    max_num_seqs: Count | None = Field(None, description="The most requests that run at once.")
+    scheduling_policy: Literal["fcfs", "priority"] | None = Field(None, description="--scheduling-policy.")
+    cudagraph_capture_sizes: list[Count] | None = Field(
+        None, description="The batch sizes that CUDA graphs are captured for."
+    )
+    extra_args: list[StrictStr] = Field(default_factory=list, description="Other arguments of vLLM.")
 
 
 Found = tuple[Path, str]
