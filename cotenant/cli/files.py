@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,11 @@ from typing import Final
 from cotenant.errors import UserError
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+
+
+def as_argument(path: Path) -> str:
+    """A path as a shell's word that is no option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def write_text(flag: str, path: Path, text: str) -> None:

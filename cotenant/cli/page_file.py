@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cotenant.cli.files import write_whole
+from cotenant.cli.files import as_argument, write_whole
 from cotenant.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def write_page(
     from cotenant.report.page.utterances import Extras
 
     base = read_base(recording, options)
-    extras = Extras(audio=_sounds(run_dir, recording, base), texts=_texts(recording, base))
+    extras = Extras(
+        audio=_sounds(run_dir, recording, base), texts=_texts(recording, base), run=_run_argument(run_dir)
+    )
     data = page_data(recording, options, summary, base, extras)
     title = f"{data['console']['verdict_word']}: {data['run']['scenario']} on {data['run']['device']}"
     text = render(
@@ -120,6 +122,13 @@ def read_template(name: str) -> "Template":
         files=files,
         plotly=script.read_text(encoding="utf-8"),
     )
+
+
+def _run_argument(run_dir: Path) -> str:
+    """The run in the commands that the page names: they work where this one did."""
+    named = run_dir if run_dir.name not in ("", "..") else run_dir.absolute()
+    word = as_argument(named)
+    return word if word.isprintable() else "RUN"
 
 
 def _sounds(run_dir: Path, recording: "Recording", base: "Base") -> dict[int, tuple[str | None, str]]:

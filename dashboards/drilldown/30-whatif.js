@@ -131,7 +131,7 @@ function tryLookahead(index, quiet) {
   document
     .getElementById("lookahead-says")
     .replaceChildren(pill(plan.run_word[index]), " ", at(plan, "run_sentence") ? plan.run_sentence[index] : "");
-  document.getElementById("lookahead-command").textContent = `cotenant gate ${runName()} --lookahead ${ms}ms`;
+  document.getElementById("lookahead-command").textContent = `cotenant gate ${runArgument()} --lookahead ${ms}ms`;
   document.getElementById("lookahead-table").replaceChildren(lookaheadTable(plan, index));
   const strips = document.getElementById("strips");
   strips.style.setProperty("--at", index / (plan.lookahead_ms.length - 1));
@@ -140,10 +140,9 @@ function tryLookahead(index, quiet) {
   WHATIF.timer = setTimeout(() => moveCursor(), 40);
 }
 
-/** The run's folder as a shell takes it; RUN where its name would need quotes. */
-function runName() {
-  const id = String(at(RUN.data, "run.id") || "");
-  return /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(id) ? id : "RUN";
+/** The run's folder as the command was given it that wrote this page, quoted for a shell. */
+function runArgument() {
+  return String(at(RUN.data, "run.argument") || "RUN");
 }
 
 /** Whether a stage was not measured as planned: no lookahead changes that. */

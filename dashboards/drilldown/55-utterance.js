@@ -181,7 +181,7 @@ function drillFacts(row) {
 }
 
 function drillSound(row) {
-  const command = `cotenant listen RUN ${row.stream}`;
+  const command = `cotenant listen ${runArgument()} ${row.stream}`;
   if (typeof row.audio === "string" && row.audio.startsWith("data:audio/wav;base64,")) {
     return el(
       "div",

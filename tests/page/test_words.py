@@ -162,8 +162,8 @@ def test_a_stage_that_is_invalid_is_marked_at_every_lookahead(
 
 def test_the_command_names_the_run(tab: Page, blank_crowd: Crowd, tmp_path: Path) -> None:
     data = data_of(blank_crowd[1])
-    for name, shown in (("2026-11-30T16-39-43Z-all", "2026-11-30T16-39-43Z-all"), ("a b; rm", "RUN")):
-        data["run"]["id"] = name
+    for name in ("runs/2026-11-30T16-39-43Z-all", "'a b; <i>rm'"):
+        data["run"]["argument"] = name
         tab.open(page_with(data, tmp_path / "page.html", drawn=False))
         tab.evaluate("tryLookahead(0)")
-        assert text(tab, "#lookahead-command") == f"cotenant gate {shown} --lookahead 0ms"
+        assert text(tab, "#lookahead-command") == f"cotenant gate {name} --lookahead 0ms"

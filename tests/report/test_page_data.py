@@ -215,12 +215,15 @@ def test_sound_and_texts_come_from_outside() -> None:
     extras = Extras(
         audio={first: ("data:audio/wav;base64,AAAA", ""), first + 1: (None, "its audio was not kept")},
         texts={"voices": texts},
+        run="runs/it",
     )
-    found = {entry["stream"]: entry for entry in data_of(builder.build(), extras)["utterances"]}
+    data = data_of(builder.build(), extras)
+    assert data["run"]["argument"] == "runs/it"
+    found = {entry["stream"]: entry for entry in data["utterances"]}
     assert found[first]["audio"] == "data:audio/wav;base64,AAAA"
     assert found[first]["audio_why"] is None
     assert (found[first + 1]["audio"], found[first + 1]["audio_why"]) == (None, "its audio was not kept")
-    assert found[first + 2]["audio_why"] == NO_AUDIO_ASKED.format(first + 2)
+    assert found[first + 2]["audio_why"] == NO_AUDIO_ASKED.format("runs/it", first + 2)
     for entry in found.values():
         assert entry["text"] == texts[(entry["listener"] * 7 + entry["utterance"]) % 20]
 

@@ -44,7 +44,7 @@ def page_data(
     return {
         "version": VERSION,
         "kind": "run",
-        "run": run_part(base, summary),
+        "run": {**run_part(base, summary), "argument": extras.run},
         "console": console_part(summary, recording.manifest),
         "summary": summary,
         "what_if": what_if(recording, options, summary, positions) if voiced else None,

@@ -17,17 +17,18 @@ from cotenant.verdict.texts import measured_texts, text_numbers
 # Chunks whose arrivals are in the page: 400,000 take 3 MB of it. Those of utterances that stalled go first
 # and may take twice that.
 MOST_CHUNKS: Final = 400_000
-NO_AUDIO_ASKED: Final = "only the sound of the worst utterances is in the page: cotenant listen RUN {}"
+NO_AUDIO_ASKED: Final = "only the sound of the worst utterances is in the page: cotenant listen {} {}"
 _TOO_BIG: Final = "left out: the page would grow too big (the arrivals of {} utterances with more headroom)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
     """What the page knows from elsewhere: by stream its sound (a data URI, or None and why), by load the
-    measured texts."""
+    measured texts; and the run as commands name it, a word of a shell."""
 
     audio: Mapping[int, tuple[str | None, str]]
     texts: Mapping[str, Sequence[str]]
+    run: str = "RUN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def utterances(
         entry["text"] = numbered.get(row.voice)
         stream = entry["stream"]
         entry["causes"] = causes.get(stream, [])
-        entry["audio"], why = extras.audio.get(stream, (None, NO_AUDIO_ASKED.format(stream)))
+        entry["audio"], why = extras.audio.get(stream, (None, NO_AUDIO_ASKED.format(extras.run, stream)))
         entry["audio_why"] = None if entry["audio"] else why
         kept = row.voice in detailed
         entry["detail"], entry["detail_why"] = kept, None if kept else _TOO_BIG.format(left_out)
