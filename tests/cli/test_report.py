@@ -193,9 +193,40 @@ def test_open_asks_a_browser_and_says_where_there_is_none(
     monkeypatch.setattr(webbrowser, "open", opened)
     assert report(run_dir, "--open") == 0
     assert asked == [(run_dir / PAGE_NAME).resolve().as_uri()]
-    assert report(run_dir, "--open") == 2
-    assert "no browser was found" in capsys.readouterr().err
+    (run_dir / PAGE_NAME).unlink()
+    capsys.readouterr()
+    assert report(run_dir, "--open") == 0
+    page, note = capsys.readouterr().err.splitlines()
+    assert page == f"page   {run_dir / PAGE_NAME}"
+    assert note.startswith("note   --open: no browser can be started here; open ")
+    assert str(run_dir / PAGE_NAME) in note
     assert (run_dir / PAGE_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("runs/run", "runs/run"),
+        ("-my run", "'./-my run'"),
+        (".", "{here}"),
+        ("{here}/run", "{here}/run"),
+        ("a\nb", "RUN"),
+    ],
+)
+def test_the_commands_in_the_page_name_the_run_as_this_one_did(
+    given: str, shown: str, run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / given.format(here=tmp_path / "there")
+    if given == ".":
+        run = tmp_path / "there"
+    run.parent.mkdir(exist_ok=True)
+    run_dir.rename(run)
+    monkeypatch.chdir(run if given == "." else tmp_path)
+    page = tmp_path / "elsewhere.html"
+    argument = f"./{given}" if given.startswith("-") else given.format(here=tmp_path / "there")
+    assert report(argument, "--html", page) == 0
+    data = unpacked(page.read_text(encoding="utf-8"))
+    assert data["run"]["argument"] == shown.format(here=tmp_path / "there")
 
 
 def test_a_page_that_cannot_be_written_is_a_note_at_the_end_of_a_run(
