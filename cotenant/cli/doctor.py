@@ -1,7 +1,6 @@
 """`cotenant doctor`: what this machine can do, and what services at given addresses are like."""
 
 import json
-import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -57,6 +56,10 @@ def command(
         typer.Option("--write", metavar="FILE", help="Writes a scenario with the services that were tried."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="--write may replace a file.")] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Tells of a scenario's machine also what the scenario has no use for."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Prints findings and facts on stdout.")] = False,
 ) -> int:
     """Says what this machine has for a scenario, what it lacks and how to get it; starts nothing of it.
@@ -77,14 +80,20 @@ def command(
             raise UserError(
                 "--write, --force and --...-key-env are for services; add --tts, --llm or --face URL"
             )
+        everything = everything or scenario is None
         scenario = _DEFAULT if scenario is None else scenario
         if limit_ns is not None:
             _check_limit(scenario, override or [], no_try=no_try)
-        return machine(scenario, override or [], out, as_json=as_json, limit_ns=limit_ns, no_try=no_try)
-    if no_try:
-        raise UserError(
-            "--no-try is for the services of a scenario; leave it out, or --tts, --llm and --face"
-        )
+        return machine(
+            scenario, override or [], out, as_json=as_json, limit_ns=limit_ns, no_try=no_try,
+            everything=everything,
+        )  # fmt: skip
+    for flag, is_given, what in (
+        ("--no-try", no_try, "the services of a scenario"),
+        ("--all", everything, "the machine"),
+    ):
+        if is_given:
+            raise UserError(f"{flag} is for {what}; leave it out, or --tts, --llm and --face")
     if any(url is None and env is not None for _, url, env in kinds):
         raise UserError(
             "a --...-key-env goes with the address of its service; add --tts, --llm or --face URL"
@@ -114,9 +123,13 @@ def machine(
     as_json: bool,
     limit_ns: int | None = None,
     no_try: bool = False,
+    everything: bool = True,
 ) -> int:
     """Looks, tries what is attached (`limit_ns` for each; None: as is usual), prints, and ends with 5 where
-    something that the scenario needs is missing. Raises UserError."""
+    something that the scenario needs is missing. Raises UserError.
+
+    Not `everything`: people are told only what concerns the scenario.
+    """
     from cotenant.cli import output
     from cotenant.conductor.doctor import look
     from cotenant.conductor.trial import LIMIT_NS, Stopped
@@ -136,7 +149,8 @@ def machine(
         print(json.dumps(to_json(facts, found), indent=1))
     width = min(output.stderr_console().width, _WIDEST)
     heading = f"cotenant {facts.versions['cotenant']}, Python {facts.versions['python']}, "
-    output.tell(render(heading + str(facts.versions["kernel"]), found, width))
+    shown = [one for one in found if everything or one.concerns]
+    output.tell(render(heading + str(facts.versions["kernel"]), shown, width))
     verdict = f"{facts.scenario} can run here:" if runs else f"{facts.scenario} cannot run here:"
     command_line = _run_line(scenario, overrides)
     if not runs:
@@ -165,6 +179,8 @@ def try_them(
     without `force`.
     """
     from cotenant.cli import output
+    from cotenant.cli.files import as_argument
+    from cotenant.cli.scenario_file import check_file, write_scenario
     from cotenant.conductor.trial import LIMIT_NS, Stopped
     from cotenant.conductor.try_services import stays, try_services
     from cotenant.report.doctor.text import render
@@ -172,7 +188,7 @@ def try_them(
     from cotenant.report.fold import folded
 
     if write is not None:
-        _check_file(write, force=force)
+        check_file(write, force=force)
     longest_ns = LIMIT_NS if limit_ns is None else limit_ns
     try:
         outcome = try_services(scenario, given, overrides, write, limit_ns=longest_ns, tell=output.tell)
@@ -198,46 +214,9 @@ def try_them(
     for text in stays(outcome):
         output.tell("\n".join(folded(text, width)))
     if write is not None:
-        _write(write, outcome.text, force=force)
-        output.tell(f"wrote {write}: cotenant run {_as_argument(write)}")
+        write_scenario(write, outcome.text, force=force)
+        output.tell(f"wrote {write}: cotenant run {as_argument(write)}")
     return ExitCode.PASS
-
-
-def _check_file(path: Path, *, force: bool) -> None:
-    """Before anything is tried: whether the scenario can be written there. Raises UserError."""
-    if path.suffix not in (".yaml", ".yml"):
-        raise UserError(f"--write {path}: a scenario's name ends in .yaml")
-    try:
-        there = os.path.lexists(path)
-        if there and (not force or (path.exists() and not path.is_file())):
-            raise UserError(f"--write {path}: it is there already; give another name, or --force")
-        # Of a link, the folder of what it leads to.
-        folder = path.resolve().parent
-        if not folder.is_dir():
-            raise UserError(
-                f"--write {path}: there is no folder {folder if there else path.parent}; make it first"
-            )
-        path.resolve().lstat()
-    except FileNotFoundError:
-        pass
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"--write {path}: {reason}; give another name") from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"--write {path}: the folder {folder} cannot be written to; give another one")
-
-
-def _write(path: Path, text: str, *, force: bool) -> None:
-    """Whole or not at all; what was there stays until then. Raises UserError."""
-    from cotenant.cli.files import write_whole
-
-    _check_file(path, force=force)  # somebody may have been there since
-    write_whole("--write", path, text.encode())
-
-
-def _as_argument(path: Path) -> str:
-    """A file's name as a shell's word that is no option."""
-    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def _run_line(scenario: str, overrides: list[str]) -> str:

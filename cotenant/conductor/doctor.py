@@ -65,7 +65,7 @@ def look(
         fit=memory,
         host=host_probe.look(out, resolved if device.kind == "cpu" else None),
         sound=host_probe.sound(),
-        programs=service_probe.programs(resolved, used, device.kind),
+        programs=service_probe.programs(resolved, used, device.kind, llm_auto=_llm_auto(scenario, used)),
         services=(*services, *_unused(resolved, used)),
         sharing=resolved.sharing,
         sharing_trouble=sharing_trouble,
@@ -80,6 +80,14 @@ def look(
         return facts
     # When nothing else of this is at work.
     return replace(facts, tried=try_attached(resolved, scenario, to_try, limit_ns=limit_ns, tell=tell))
+
+
+def _llm_auto(scenario: Scenario, used: Container[str]) -> bool:
+    """Whether the scenario, not resolved, leaves the engine of an LLM to what is found."""
+    return any(
+        tenant.kind == "completions" and tenant.engine == "auto" and name in used
+        for name, tenant in scenario.tenants.items()
+    )
 
 
 def _unused(scenario: Scenario, used: Container[str]) -> tuple[ServiceFacts, ...]:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,9 @@ from cotenant.tenants.ready import check_port_free
 
 _WEIGHTS: Final = ("*.safetensors", "*.gguf")
 _VLLM_GET: Final = "python3 -m venv vllm-env && vllm-env/bin/pip install vllm, then put vllm-env/bin on PATH"
+
+_BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "firefox")
+_TEXT_BROWSERS: Final = ("www-browser", "links", "elinks", "lynx", "w3m")
 
 
 def look(used: Mapping[str, Tenant], secrets: Secrets) -> tuple[ServiceFacts, ...]:
@@ -94,17 +98,23 @@ async def _startable(name: str, tenant: Tenant) -> str:
     return f"; vLLM {version or 'of an unknown version'} ({prefix[0]})"
 
 
-def programs(scenario: Scenario | None, used: Mapping[str, Tenant], device_kind: str) -> tuple[Program, ...]:
-    """PyTorch, vLLM, MPS and what is optional: where it is, and who needs it."""
+def programs(
+    scenario: Scenario, used: Mapping[str, Tenant], device_kind: str, *, llm_auto: bool
+) -> tuple[Program, ...]:
+    """PyTorch, vLLM, MPS and what is optional: where it is, and who needs it.
+
+    `llm_auto`: the engine of an LLM was left to what is found here.
+    """
     builtin = any(tenant.engine == "builtin" for tenant in used.values())
     on_path = shutil.which("vllm")
     found = [
         Program(
             name="PyTorch",
             found=_version("torch"),
-            use="the built-in servers compute with it",
+            use="the built-in servers compute with it" if builtin else "the canary on a GPU computes with it",
             get=f"{sys.executable} -m pip install torch",
             needed=builtin,
+            concerns=device_kind == "gpu",
         ),
         Program(
             name="vLLM",
@@ -113,28 +123,42 @@ def programs(scenario: Scenario | None, used: Mapping[str, Tenant], device_kind:
             else f"{asyncio.run(_vllm_version(on_path)) or 'found'} ({on_path})",
             use="`engine: auto` of an LLM starts it on a GPU, else a built-in LLM stands in",
             get=_VLLM_GET,
+            concerns=llm_auto and device_kind == "gpu",
         ),
     ]
-    if device_kind == "gpu" or (scenario is not None and scenario.sharing == "mps"):
+    if device_kind == "gpu" or scenario.sharing == "mps":
         found.append(
             Program(
                 name="MPS",
                 found=shutil.which(CONTROL),
                 use="`sharing: mps`",
                 get="sudo apt install nvidia-compute-utils-<driver's number> (Debian: nvidia-cuda-mps)",
-                needed=scenario is not None and scenario.sharing == "mps",
+                needed=scenario.sharing == "mps",
             )
         )
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    found.append(
-        Program(
-            name="browser",
-            found=chromium,
-            use="any browser opens a run's report.html",
-            get="sudo apt install chromium",
-        )
-    )
+    found.append(_browser())
     return tuple(found)
+
+
+def _browser() -> Program:
+    """What `cotenant report --open` starts: on a screen, so that one without a display is none."""
+    use = "`cotenant report --open` shows a run's page with it; any browser, elsewhere too, opens report.html"
+    try:
+        name = getattr(webbrowser.get(), "name", "by a command of its own")
+    except webbrowser.Error:
+        name = None
+    screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    installed = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if name in _TEXT_BROWSERS:
+        name = None
+    if name is None and installed is not None and not screen:
+        use = f"{installed} is, but no display to show it on (DISPLAY is not set): {use}"
+    return Program(
+        name="browser",
+        found=name,
+        use=use,
+        get="" if installed is not None else "sudo apt install chromium",
+    )
 
 
 def models(used: Mapping[str, Tenant]) -> dict[str, ModelSizes]:

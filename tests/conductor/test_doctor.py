@@ -3,16 +3,19 @@
 import json
 import socket
 import sys
+import webbrowser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cotenant.cli import doctor as command
+from cotenant.cli.app import make_app
 from cotenant.conductor import doctor, gpu_probe, host_probe, preflight, service_probe
 from cotenant.conductor.preflight import Device
 from cotenant.errors import UserError
 from cotenant.report.doctor.findings import can_run, findings
+from cotenant.scenario.load import load
 from cotenant.scenario.schema import Tenant
 from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
@@ -75,6 +78,66 @@ def test_all_together_runs_here(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert {"device", "tts", "head", "llm", "PyTorch", "CPU", "clock", "disk"} <= {
         one["topic"] for one in told["findings"]
     }
+
+
+OWN = """
+extends: tts-alone
+name: mine
+device: cpu
+tenants: {tts: {kind: speech, engine: attach, url: "http://127.0.0.1:9", shape: null}}
+"""
+OPTIONAL = {"PyTorch", "vLLM", "browser", "sound"}
+
+
+def topics_told(capsys: pytest.CaptureFixture[str], *arguments: str) -> set[str]:
+    with pytest.raises(SystemExit):
+        make_app()(["doctor", *arguments], prog_name="cotenant")
+    return {line.split()[0] for line in capsys.readouterr().err.splitlines() if line[:1].strip()}
+
+
+def test_only_what_the_scenario_has_a_use_for_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(OWN)
+    named = topics_told(capsys, "mine.yaml", "--no-try")
+    assert {"device", "tts", "CPU", "clock", "disk"} <= named
+    assert not named & OPTIONAL
+    assert named | OPTIONAL == topics_told(capsys, "mine.yaml", "--no-try", "--all")
+    assert topics_told(capsys, "tts-alone", "--set", "device=cpu") & OPTIONAL == {"PyTorch"}
+    assert topics_told(capsys, "--set", "device=cpu") >= OPTIONAL
+    with pytest.raises(SystemExit) as ended:
+        make_app()(["doctor", "--all", "--tts", "http://127.0.0.1:9"], prog_name="cotenant")
+    assert ended.value.code == 2
+    assert "--all is for the machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({}, None),
+        ({"BROWSER": "w3m"}, None),
+        ({"DISPLAY": ":0"}, "chromium"),
+        ({"BROWSER": "chromium"}, "chromium"),
+    ],
+)
+def test_a_browser_that_cannot_be_shown_is_none(
+    variables: dict[str, str], found: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("chromium", "w3m"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    # As in a process that has not looked for one yet.
+    monkeypatch.setattr(webbrowser, "_browsers", {})
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
+    browser = service_probe.programs(load("tts-alone"), {}, "cpu", llm_auto=False)[-1]
+    assert (browser.name, browser.found) == ("browser", found)
+    assert ("no display to show it on" in browser.use) == (found is None)
 
 
 @pytest.fixture

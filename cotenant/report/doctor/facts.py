@@ -64,14 +64,15 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Something installed or not. `needed`: what for, by this scenario; None: optional, `use` says what it
-    gives. `get`: the command that gets it."""
+    """Something installed or not; `use` says what it gives, `get` is the command that gets it. `needed`: the
+    scenario does not run without it; `concerns`: a run of it would use it."""
 
     name: str
     found: str | None
     use: str
     get: str
     needed: bool = False
+    concerns: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,12 +94,13 @@ def _disk(host: HostFacts) -> Iterator[Finding]:
 
 
 def sound(facts: SoundFacts) -> Iterator[Finding]:
-    """Whether `listen` can play."""
+    """Whether `listen` can play, which no run does."""
     use = "`cotenant listen` plays runs; without it, --wav FILE writes them"
+    word: Word = "note"
+    text, advice = f"no sound device that plays: {use}", ""
     if not facts.importable:
         text = f"{facts.why or 'PortAudio is not here'}: {use}"
-        yield Finding(topic="sound", word="note", text=text, advice="sudo apt install libportaudio2")
-    elif not facts.devices:
-        yield Finding(topic="sound", word="note", text=f"no sound device that plays: {use}")
-    else:
-        yield Finding(topic="sound", word="ok", text=f"plays on {facts.devices[0]}")
+        advice = "sudo apt install libportaudio2"
+    elif facts.devices:
+        word, text = "ok", f"plays on {facts.devices[0]}"
+    yield Finding(topic="sound", word=word, text=text, advice=advice, concerns=False)
