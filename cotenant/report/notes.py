@@ -123,12 +123,10 @@ def _warnings(summary: Entry) -> Iterator[str]:
 
 
 def _baseline_again(summary: Entry) -> Iterator[str]:
-    ratio = summary["a_a"].get("ttfa_p95_ratio")
+    """Why it tells nothing. Where it differs from the first that is a caveat, where it does not no note."""
     if any(caveat["kind"] == "a-a" for caveat in summary["caveats"]):
         return
-    if ratio is not None:
-        yield f"the baseline once more at the end: TTFA p95 {ratio:.2f} times the first"
-    elif any(stage["baseline"] for stage in summary["stages"]):
+    if summary["a_a"].get("ttfa_p95_ratio") is None and any(stage["baseline"] for stage in summary["stages"]):
         reason = summary["a_a"]["why"].get("ttfa_p95_ratio", "no data")
         yield f"the baseline once more at the end tells nothing: {safe(reason)}"
 

@@ -70,9 +70,14 @@ def test_what_made_a_stage_invalid_is_not_told_again_as_a_caveat() -> None:
     assert sum("50%" in line for line in found) == 1
 
 
+def test_of_baselines_that_agree_there_is_no_note() -> None:
+    assert not any("baseline" in line for line in notes(_summary()))
+
+
 def test_caveats_of_the_run_come_with_their_advice_and_replace_the_line_on_the_baseline() -> None:
     summary = _summary()
-    assert any(line.startswith("the baseline once more") for line in notes(summary))
+    summary["a_a"] = {"ttfa_p95_ratio": None, "why": {"ttfa_p95_ratio": "no pairs"}, "stage": None}
+    assert "the baseline once more at the end tells nothing: no pairs" in notes(summary)
     summary["caveats"] = [caveat("a-a", "the closing baseline differs", "measure longer")]
     found = notes(summary)
     assert "the closing baseline differs; measure longer" in found
@@ -158,7 +163,7 @@ def test_an_observer_that_was_switched_off_is_said_to_be() -> None:
 def test_markdown_has_the_notes_as_plain_text() -> None:
     summary = _summary(all_together=[caveat("x", "<b>*bold*</b> @everyone", "mend it")])
     text = markdown.render(summary)
-    assert "notes</summary>" in text
+    assert "<summary>1 note</summary>" in text
     line = next(line for line in text.splitlines() if "everyone" in line)
     assert line.startswith("- all-together: &lt;b&gt;&#42;bold")
     assert line.endswith("; mend it")
