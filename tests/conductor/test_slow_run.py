@@ -1,6 +1,5 @@
 """Whole runs of services so slow that nothing falls due in a window: the answer is FAIL, not inconclusive."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,27 @@ SILENT = Script(pieces=[], ending="silent", headers={"Content-Type": "audio/pcm;
 SLOW = speech(packets=40, gap_ms=400)  # five times slower than it is to be heard
 
 
-def ended_run(folder: Path, answer: Script) -> Ended:
+async def ended_run(folder: Path, answer: Script) -> Ended:
     """The warm-up goes well; from then on every answer is that one."""
 
     def of(number: int, _served: Served) -> Script:
         return speech() if number < 2 else answer
 
-    async def main() -> Ended:
-        async with speech_server(of) as server:
-            scenario = voice_scenario(server.url, lookahead="80ms")
-            scenario["stages"][0]["baseline"] = False
-            scenario["timing"] = {
-                "settle": "100ms", "settle_limit": "600ms", "measure": "1s", "stall_limit": "30s"
-            }  # fmt: skip
-            return await ran(folder, scenario)
-
-    return asyncio.run(asyncio.wait_for(main(), 60))
+    async with speech_server(of) as server:
+        scenario = voice_scenario(server.url, lookahead="80ms")
+        scenario["stages"][0]["baseline"] = False
+        scenario["timing"] = {
+            "settle": "100ms", "settle_limit": "600ms", "measure": "1s", "stall_limit": "30s"
+        }  # fmt: skip
+        return await ran(folder, scenario)
 
 
 def failed(stage: dict[str, Any]) -> list[str]:
     return [gate["metric"] for gate in stage["gates"] if gate["verdict"] == "fail"]
 
 
-def test_a_voice_at_a_fifth_of_real_time_fails_though_nothing_fell_due(tmp_path: Path) -> None:
-    ended = ended_run(tmp_path, SLOW)
+async def test_a_voice_at_a_fifth_of_real_time_fails_though_nothing_fell_due(folder: Path) -> None:
+    ended = await ended_run(folder, SLOW)
     (stage,) = ended.summary["stages"]
     assert ended.measured("alone") == []
     # On a machine that is busy with something else the run is INVALID, and says so.
@@ -47,12 +43,12 @@ def test_a_voice_at_a_fifth_of_real_time_fails_though_nothing_fell_due(tmp_path:
     assert 0.6 < heard["stall_ratio"] < 0.95
     assert failed(stage) == ["speech.clean_share", "speech.stall_ratio", "speech.headroom_ms.p5"]
     assert "FAIL" in ended.err
-    assert (tmp_path / "runs").exists()
+    assert (folder / "runs").exists()
     assert "could not be written" not in ended.err
 
 
-def test_a_voice_that_hangs_fails_by_every_gate(tmp_path: Path) -> None:
-    ended = ended_run(tmp_path, SILENT)
+async def test_a_voice_that_hangs_fails_by_every_gate(folder: Path) -> None:
+    ended = await ended_run(folder, SILENT)
     (stage,) = ended.summary["stages"]
     assert ended.measured("alone") == []
     assert ended.code == (1 if stage["validity"] == "valid" else 4), ended.err
