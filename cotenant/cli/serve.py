@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from cotenant.errors import UserError
+from cotenant.tenants.builtin.source_examples import EXAMPLES, FILES, GETS
 
 
 class Service(StrEnum):
@@ -65,7 +66,7 @@ def command(
             "--from",
             metavar="MODULE:NAME",
             help="A generator of your own in place of the built-in model: speech: (text, voice) -> samples, "
-            "face: (audio, fps) -> frames.",
+            "face: (audio, fps) -> frames (an example of each is above).",
         ),
     ] = None,
     rate: Annotated[int | None, typer.Option("--rate", help="With --from: of its samples, in Hz.")] = None,
@@ -88,6 +89,19 @@ def command(
     )  # fmt: skip
     check(options)
     return replace_process(server_command(options))
+
+
+def _help_of_generators() -> str:
+    """For each kind what a generator gets and gives, and a whole one."""
+    parts = []
+    for kind, example in EXAMPLES.items():
+        parts.append(f"{kind} --from {FILES[kind]}:generate: {GETS[kind]}.")
+        # A paragraph that begins so keeps its lines.
+        parts.append("\b\n" + "".join(f"    {line}\n" for line in example.splitlines()).rstrip())
+    return "\n\n".join(parts)
+
+
+command.__doc__ = f"{command.__doc__}\n\n{_help_of_generators()}"
 
 
 def check(options: ServeOptions) -> None:

@@ -142,7 +142,12 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("a generator of your own in place of the built-in engine")
-    group.add_argument("--from", dest="source", metavar="MODULE:NAME", help="what makes the pieces")
+    group.add_argument(
+        "--from",
+        dest="source",
+        metavar="MODULE:NAME",
+        help="what makes the pieces; `cotenant serve --help` shows one",
+    )
     group.add_argument("--rate", type=int, help="speech: of its samples, in Hz, if it does not tell")
     group.add_argument("--sample-format", choices=["s16", "f32"], default="s16", help="speech: as sent")
     group.add_argument("--workers", type=int, default=1, help="requests that are worked on at once")

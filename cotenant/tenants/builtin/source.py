@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from cotenant.errors import CotenantError, CouldNotRun, UserError
+from cotenant.tenants.builtin.source_examples import written_so
 from cotenant.tenants.builtin.telling import first_line, log_failure, shown
 
 log = logging.getLogger("cotenant.source")
@@ -59,9 +60,9 @@ def _loaded(target: str, kind: str, *, batched: bool) -> Source:
     if not callable(found):
         raise UserError(
             f"--from {target}: it is {type(found).__name__}, which cannot be called; give a function, or "
-            f"an object whose __call__ takes ({', '.join(PARAMETERS[kind])})"
+            f"an object whose __call__ takes ({', '.join(PARAMETERS[kind])}): {written_so(kind)}"
         )
-    _check_call(found, target, PARAMETERS[kind])
+    _check_call(found, target, PARAMETERS[kind], written_so(kind))
     owner = _read(found, "__self__", target)
     batch = (_read(found, "batch", target) or _read(owner, "batch", target)) if batched else None
     if batched and not callable(batch):
@@ -70,7 +71,12 @@ def _loaded(target: str, kind: str, *, batched: bool) -> Source:
             "it, or leave --batch out"
         )
     if batched and batch is not None:
-        _check_call(batch, f"{target}.batch", _BATCH)
+        _check_call(
+            batch,
+            f"{target}.batch",
+            _BATCH,
+            "both are lists; yield lists of as many pieces, None for no piece",
+        )
     return Source(name=target, call=found, batch=batch, rate_hz=_rate(found, owner, target))
 
 
@@ -149,7 +155,7 @@ def _read(found: Any, name: str, target: str) -> Any:
         ) from None
 
 
-def _check_call(function: Callable[..., Any], target: str, parameters: tuple[str, ...]) -> None:
+def _check_call(function: Callable[..., Any], target: str, parameters: tuple[str, ...], written: str) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -158,7 +164,7 @@ def _check_call(function: Callable[..., Any], target: str, parameters: tuple[str
         signature.bind(*parameters)
     except TypeError as error:
         raise UserError(
-            f"{target} takes {signature}, and is called with ({', '.join(parameters)}): {error}"
+            f"{target} takes {signature}, and is called with ({', '.join(parameters)}): {error}; {written}"
         ) from None
 
 
