@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant.records import Recording
-from cotenant.verdict.caveats import caveat
+from cotenant.verdict.caveats import caveat, crowded
 from cotenant.verdict.summary import JudgeOptions, judge
 from cotenant.verdict.typed import summary_of
 from tests.verdict.recordings import MS, Builder, S, good_run
@@ -106,6 +106,7 @@ def test_who_else_used_the_machine_is_said_where_it_is_known(
     caveats = [one for one in _crowd(builder)["caveats"] if one["kind"] == "others-cpu"]
     assert len(caveats) == expected
     assert all(one["others_share"] == 0.5 for one in caveats)
+    assert crowded(caveats) == ("while others used 50 % of this machine's CPU" if expected else "")
 
 
 def test_of_a_machine_whose_other_cores_this_run_may_not_use_all_are_counted() -> None:
@@ -114,6 +115,7 @@ def test_of_a_machine_whose_other_cores_this_run_may_not_use_all_are_counted() -
     device = {"kind": "cpu", "name": "test", "cpu_count": 2, "machine_cpu_count": 4}
     caveats = _summary(builder, device=device)["stages"][1]["caveats"]
     assert [one["others_share"] for one in caveats if one["kind"] == "others-cpu"] == [0.25]
+    assert crowded(caveats) == ""
 
 
 def test_an_attached_service_is_not_taken_for_somebody_else() -> None:

@@ -115,7 +115,10 @@ def test_an_unknown_error_is_said_and_passes_nothing(what: str) -> None:
     stage = _stages(builder)["alone"]
     assert stage["timing"]["voices"]["p99_ms"] is None
     assert stage["why"]["timing.voices.p99_ms"] == "unknown"
-    assert stage["caveats"][0]["kind"] == "timing-unknown"
+    unknown = stage["caveats"][0]
+    assert unknown["kind"] == "timing-unknown"
+    assert unknown["unknown_share"] > 0
+    assert f"is unknown for {100 * unknown['unknown_share']:.1f} % of the stamps" in unknown["text"]
     assert {gate["verdict"] for gate in stage["gates"]} == {"inconclusive"}
 
 
@@ -136,6 +139,15 @@ def test_a_load_that_did_not_settle() -> None:
     stages = _stages(builder)
     assert stages["alone"]["validity"] == "valid"
     assert "settle limit" in stages["crowd"]["invalid_because"][0]
+
+
+def test_last_utterances_that_were_given_up_spoil_the_stage_that_they_belong_to() -> None:
+    builder = good_run()
+    builder.fault("follow:crowd", 142 * S)
+    told = {name: stage["invalid_because"] for name, stage in _stages(builder).items()}
+    assert told == {
+        "alone": [], "crowd": ["the last utterances had not ended when they were given up"],
+    }  # fmt: skip
 
 
 def test_our_own_load_process_ended() -> None:
