@@ -15,6 +15,7 @@ _UNDER_WORD: Final = " " * 8
 _LEAST_ROOM: Final = 20
 _WORDS: Final = {"regression": "WORSE", "improvement": "better", "inconclusive": "?", "same": ""}
 _CHANGES: Final = ("regression", "improvement")
+_LOOKS: Final = {"regression": "looks worse", "improvement": "looks better"}
 
 
 def render(comparison: Mapping[str, Any], width: int | None = None) -> str:
@@ -27,17 +28,15 @@ def render(comparison: Mapping[str, Any], width: int | None = None) -> str:
     rows = [
         _row(stage["name"], entry, by_value) for stage in stages for entry in stage["metrics"] if _told(entry)
     ]
-    same = sum(not _told(entry) for stage in stages for entry in stage["metrics"])
+    rest = list(_rest([entry for stage in stages for entry in stage["metrics"] if not _told(entry)]))
     lines = folded(_about(comparison["a"]), width, "A  ") + folded(_about(comparison["b"]), width, "B  ")
     for text in _remarks(comparison):
         lines += folded(text, width, "!  ")
     if rows:
         lines += ["", *_table([_HEADER, *rows], width)]
-    if same:
-        within = "" if by_value else f"{'its interval' if same == 1 else 'their intervals'} and "
-        are = f"{counted(same, 'metric')} {'is' if same == 1 else 'are'}"
-        text = f"{are} the same within {within}the least difference that matters"
-        lines += ["", *folded(text, width)]
+    lines += [""] if rest else []
+    for text in rest:
+        lines += folded(text, width)
     return "\n".join([*lines, "", *folded(verdict_line(comparison), width, rest=_UNDER_WORD)]) + "\n"
 
 
@@ -54,9 +53,11 @@ def _remarks(comparison: Mapping[str, Any]) -> Iterator[str]:
 
 def verdict_text(entry: Mapping[str, Any], words: Mapping[str, str], by_value: bool) -> str:
     """The verdict on a metric in these words, or why there is none; `by_value`: its interval was not asked,
-    which is said where that leaves the difference in doubt."""
+    which is said where that leaves the difference in doubt, as a value is that the interval left open."""
     if entry["verdict"] is None:
         return safe(entry["why"]["verdict"], 100)
+    if entry["verdict"] not in _CHANGES and (looks := _LOOKS.get(entry.get("by_value"))):
+        return f"{looks}, no interval confirms it"
     doubt = by_value and entry["verdict"] in _CHANGES and _may_be_zero(entry)
     return words[entry["verdict"]] + (" by its value alone" if doubt else "")
 
@@ -69,6 +70,28 @@ def _may_be_zero(entry: Mapping[str, Any]) -> bool:
 
 def _told(entry: Mapping[str, Any]) -> bool:
     return bool(entry["verdict"] != "same")
+
+
+def _rest(alike: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the table leaves out: metrics that are the same, and those whose values differ by more than that
+    where the interval, which decides, does not say so."""
+    better, worse = _by_value(alike, "improvement"), _by_value(alike, "regression")
+    if same := len(alike) - better - worse:
+        are = "metric is" if same == 1 else "metrics are"
+        yield f"{same} {are} the same within the least difference that matters"
+    looks = [(count, how) for count, how in ((better, "better"), (worse, "worse")) if count]
+    if looks:
+        told = " and ".join(f"{counted(count, 'metric')} {_look(count)} {how}" for count, how in looks)
+        one = better + worse == 1
+        yield f"{told} by {'its value' if one else 'their values'}, which no interval confirms"
+
+
+def _by_value(entries: Sequence[Mapping[str, Any]], word: str) -> int:
+    return sum(entry["verdict"] is not None and entry.get("by_value") == word for entry in entries)
+
+
+def _look(count: int) -> str:
+    return "looks" if count == 1 else "look"
 
 
 def _about(run: Mapping[str, Any]) -> str:
@@ -95,16 +118,63 @@ def verdict_line(comparison: Mapping[str, Any]) -> str:
     by_value = comparison["decision"] == "point"
     decided = "decided by point estimates" if by_value else "95 % intervals"
     entries = [entry for stage in comparison["stages"] for entry in stage["metrics"]]
+    said = {"fail": _worse, "pass": _no_worse, "inconclusive": _unclear}[comparison["verdict"]]
+    return f"{said(comparison, entries)} ({how}, {decided})"
+
+
+def _worse(comparison: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> str:
     worse = [entry for entry in entries if entry["verdict"] == "regression"]
-    doubtful = sum(map(_may_be_zero, worse)) if by_value else 0
-    open_ = "the interval of 1 leaves" if doubtful == 1 else f"the intervals of {doubtful} leave"
-    doubt = f"; {open_} it open" if doubtful else ""
-    said = {
-        "fail": f"WORSE   {counted(len(worse), 'metric')} of B{doubt}",
-        "pass": "OK      B is not worse than A",
-        "inconclusive": "UNCLEAR nothing is known to be worse, but not all could be compared",
-    }[comparison["verdict"]]
-    return f"{said} ({how}, {decided})"
+    doubtful = sum(map(_may_be_zero, worse)) if comparison["decision"] == "point" else 0
+    said = f"WORSE   {counted(len(worse), 'metric')} of B"
+    if doubtful == len(worse):
+        alone = "its value" if doubtful == 1 else "their values"
+        said += f", by {alone} alone: no interval confirms {'it' if doubtful == 1 else 'one'}"
+    elif doubtful:
+        said += f", {doubtful} of them by {'its value' if doubtful == 1 else 'their values'} alone"
+    better = _by_value(entries, "improvement")
+    return said + (f"; {better} {_look(better)} better" if better else "")
+
+
+def _no_worse(_: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> str:
+    better = _better(entries)
+    return "OK      B is not worse than A" + (f"; it {better}" if better else "")
+
+
+def _unclear(comparison: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> str:
+    better, worse = _by_value(entries, "improvement"), _by_value(entries, "regression")
+    said = []
+    if better:
+        said.append(f"B looks better in {counted(better, 'metric')}, worse in {worse or 'none'}")
+    elif worse:
+        said.append(f"B looks worse in {counted(worse, 'metric')}")
+    else:
+        said.append("nothing is known to be worse")
+    if (better or worse) and not _proven(entries):
+        said.append("no interval confirms it")
+    if open_ := sum(entry["verdict"] == "inconclusive" and not entry.get("by_value") for entry in entries):
+        said.append(f"{counted(open_, 'metric')} could not be told")
+    if stages := [safe(stage["name"], 40) for stage in comparison["stages"] if "verdict" in stage["why"]]:
+        said.append(f"{', '.join(stages)} could not be compared")
+    if only := comparison["only_in_a"]:
+        said.append(f"B has no {safe(', '.join(only))}")
+    return "UNCLEAR " + "; ".join(said if len(said) > 1 else [*said, "nothing could be compared"])
+
+
+def _better(entries: Sequence[Mapping[str, Any]]) -> str:
+    """`looks better in 24 metrics, by their values alone`; `""` where it does in none."""
+    better, proven = _by_value(entries, "improvement"), _proven(entries)
+    if not better or better == proven:
+        return f"is better in {counted(better, 'metric')}" if better else ""
+    alone = "by its value alone" if better == 1 else "by their values alone"
+    return f"looks better in {counted(better, 'metric')}, {f'{better - proven} ' if proven else ''}{alone}"
+
+
+def _proven(entries: Sequence[Mapping[str, Any]]) -> int:
+    """How many are better beyond their interval."""
+    better = [
+        entry for entry in entries if entry["verdict"] is not None and entry.get("by_value") == "improvement"
+    ]
+    return sum(not _may_be_zero(entry) for entry in better)
 
 
 def _table(all_rows: Sequence[Sequence[str]], width: int | None) -> list[str]:

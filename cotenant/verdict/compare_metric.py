@@ -56,7 +56,8 @@ def compare_metric(both: Both, path: str, metric: Metric) -> dict[str, Any] | No
             difference = float(np.float64(values["b"]) - np.float64(values["a"]))
         if math.isnan(difference):
             difference = 0.0  # Both are the same infinity.
-    verdict, reason = _decide(metric, values["a"], difference, bounds, both, path)
+    by_value = _by_value(metric, values["a"], difference, both, path)
+    verdict, reason = _decide(by_value, difference, bounds, both.decision)
     ratio = None
     if values["a"] and values["b"] is not None and math.isfinite(values["a"]) and values["a"] > 0:
         ratio = values["b"] / values["a"]
@@ -64,6 +65,7 @@ def compare_metric(both: Both, path: str, metric: Metric) -> dict[str, Any] | No
     entry: dict[str, Any] = {
         "metric": path,
         "verdict": verdict,
+        "by_value": by_value,
         "paired": is_paired,
         "n": bounds.n,
         "why": {},
@@ -86,7 +88,7 @@ def _not_compared(
     """Both values, and null with the reason for all that would compare them."""
     shown = {name: None if value is None else round(value, 6) + 0.0 for name, value in values.items()}
     lacking = {name: reasons[name] for name, value in shown.items() if value is None}
-    null = ("verdict", "difference", "ratio", "low", "high")
+    null = ("verdict", "by_value", "difference", "ratio", "low", "high")
     entry = {"metric": path, "verdict": None, "paired": False, "n": 0, **shown, **dict.fromkeys(null)}
     return {**entry, "why": lacking | dict.fromkeys(null, why)}
 
@@ -123,21 +125,28 @@ def _is_certain(value: float, bounds: Bounds) -> bool:
     return math.isinf(value) and bounds.low == bounds.high == value
 
 
-def _decide(
-    metric: Metric, a: float | None, difference: float | None, bounds: Bounds, both: Both, path: str
-) -> tuple[str, str]:
-    """`regression`, `improvement`, `same` or `inconclusive`, and the reason where it is not plain."""
+def _by_value(metric: Metric, a: float | None, difference: float | None, both: Both, path: str) -> str | None:
+    """What the values say, whatever the interval: `regression`, `improvement` or `same`; None without one."""
     if difference is None or a is None:
-        return "inconclusive", "one of the runs has no value"
+        return None
     sign = 1 if metric.worse == "higher" else -1
     least = metric.least(a)
     noise = both.noise.get(_COMPARED.get(path, ""), 1.0)
     if math.isfinite(a):
         least = max(least, abs(a) * (noise - 1))
     if abs(difference) < least:
-        return "same", ""
-    word = "regression" if sign * difference > 0 else "improvement"
-    if both.decision == "point":
+        return "same"
+    return "regression" if sign * difference > 0 else "improvement"
+
+
+def _decide(
+    word: str | None, difference: float | None, bounds: Bounds, decision: Decision
+) -> tuple[str, str]:
+    """`regression`, `improvement`, `same` or `inconclusive`, and the reason where it is not plain; `word`: as
+    the values say."""
+    if word is None or difference is None:
+        return "inconclusive", "one of the runs has no value"
+    if word == "same" or decision == "point":
         return word, ""
     near = bounds.low if difference > 0 else bounds.high
     if near is not None and near * difference > 0:

@@ -39,8 +39,10 @@ def compare_runs(a: Recording, b: Recording, decision: Decision | None = None) -
     Voices are paired by load, round, listener and utterance where seed, load, stages and timing of the runs
     agree (block bootstrap over pairs); everything else has the interval of two independent values (Zou and
     Donner 2008: the distances to the bounds of each, added in quadrature). A difference smaller than a run's
-    own, between its first and its closing baseline, is no regression. `decision` None: intervals, unless
-    both runs decide by point estimates. Raises UserError where a manifest holds no scenario.
+    own, between its first and its closing baseline, is no regression. `by_value` is what the values alone
+    say, `verdict` what counts: where intervals decide and leave a better value open, it is `same`. `decision`
+    None: intervals, unless both runs decide by point estimates. Raises UserError where a manifest holds no
+    scenario.
     """
     run_a, run_b = _read(a), _read(b)
     why_unpaired = _why_unpaired(a.manifest, b.manifest)

@@ -210,7 +210,7 @@ def test_one_is_no_plural_and_a_difference_of_shares_is_points() -> None:
     }  # fmt: skip
     said = render(one)
     assert "WORSE   1 metric of B (1 utterance paired, 95 % intervals)" in said
-    assert "1 metric is the same within its interval" in said
+    assert "1 metric is the same within the least difference that matters" in said
     assert "-60.0 to -40.0 points" in said
 
 
