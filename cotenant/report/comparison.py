@@ -56,7 +56,7 @@ def verdict_text(entry: Mapping[str, Any], words: Mapping[str, str], by_value: b
     which is said where that leaves the difference in doubt, as a value is that the interval left open."""
     if entry["verdict"] is None:
         return safe(entry["why"]["verdict"], 100)
-    if entry["verdict"] not in _CHANGES and (looks := _LOOKS.get(entry.get("by_value"))):
+    if entry["verdict"] not in _CHANGES and (looks := _LOOKS.get(str(entry.get("by_value")))):
         return f"{looks}, no interval confirms it"
     doubt = by_value and entry["verdict"] in _CHANGES and _may_be_zero(entry)
     return words[entry["verdict"]] + (" by its value alone" if doubt else "")
