@@ -49,7 +49,10 @@ def command(
     override: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="PATH=VALUE", help="Changes the scenario, as in load.voices.listeners=4."
+            "--set",
+            metavar="PATH=VALUE",
+            help="Changes the scenario, as in load.voices.listeners=4; null removes. `cotenant list --fields` "
+            "has every PATH.",
         ),
     ] = None,
     out: Annotated[

@@ -20,7 +20,7 @@ from cotenant.scenario.values import (
 
 
 class Voices(Model):
-    """Listeners of a speech tenant. `text`: `builtin`, a file with a sentence a line, or the sentences."""
+    """Listeners of a speech tenant."""
 
     tenant: Name = Field(description="Who speaks: a tenant of kind speech.")
     kind: Literal["voices"] = Field(description="That these are listeners of voices.")
@@ -58,7 +58,7 @@ class Faces(Model):
 
 
 class Completions(Model):
-    """LLM requests: `streams` always alive, or `rate_per_s` sent whatever happens. Sizes are in tokens."""
+    """LLM requests: `streams` always alive, or `rate` sent whatever happens. Sizes are in tokens."""
 
     tenant: Name = Field(description="Who answers: a tenant of kind completions.")
     kind: Literal["completions"] = Field(description="That these are requests to an LLM.")

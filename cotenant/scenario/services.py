@@ -13,6 +13,8 @@ from cotenant.scenario.schema import Completions, Scenario, Tenant
 _MARGIN_TOKENS: Final = 64
 _NAME_LETTERS: Final = 64
 _LINE: Final = 108
+_LEAST_LINE: Final = 16
+_STEP: Final = 4
 # Fields of servers that are started for a run.
 _OF_STARTED: Final = (
     "model", "vllm", "command", "env", "mps", "packets", "threads", "mode", "voices", "step_overhead",
@@ -82,10 +84,20 @@ def shortened_prompts(scenario: Scenario, contexts: Mapping[str, int]) -> dict[s
     return prompts
 
 
-def to_yaml(document: Mapping[str, Any], comments: Sequence[str]) -> str:
-    """YAML that `cotenant run` reads, the comments above it."""
+def to_yaml(document: Mapping[str, Any], comments: Sequence[str], *, width: int | None = None) -> str:
+    """YAML that `cotenant run` reads, the comments above it. `width`: columns that its lines keep to where no
+    word is longer, the innermost parts in braces; None: as is usual, and in none."""
     lines = [_comment(text) for text in comments]
-    body = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=_LINE)
+    plain = dict(document)
+    if width is None:
+        body = yaml.safe_dump(plain, width=_LINE, sort_keys=False, allow_unicode=True)
+    else:
+        # A line is broken after what is too long for it, not before.
+        tried = (
+            yaml.safe_dump(plain, width=most, sort_keys=False, allow_unicode=True, default_flow_style=None)
+            for most in range(width, _LEAST_LINE - 1, -_STEP)
+        )
+        body = min(tried, key=lambda text: sum(max(0, len(line) - width) for line in text.split("\n")))
     return "\n".join([*lines, str(body)])
 
 

@@ -26,7 +26,7 @@ _Frames80 = Annotated[Count, Unit("frames of 80 ms")]
 
 
 class Ready(Model):
-    """When a tenant counts as started: `path` answers 200 within `within_ns`.
+    """When a tenant counts as started: its `path` answers 200.
 
     Without a `path` it is /health, and a server that has none is started as soon as it says so.
     """

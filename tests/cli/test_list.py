@@ -1,8 +1,14 @@
 """`cotenant list`: every protocol with how it was tried, and a mark on those that never met their server."""
 
-import pytest
+from pathlib import Path
 
-from cotenant.cli.list_ import overview
+import pytest
+import yaml
+
+from cotenant.cli.app import make_app
+from cotenant.cli.list_ import overview, scenario_text
+from cotenant.resources import data_dir
+from cotenant.scenario.load import load, packaged_names
 from cotenant.scenario.vllm import MODEL_SHAPES
 from cotenant.wire.protocols import FACES, LLMS, ServiceProtocol
 from cotenant.wire.speech_servers import SERVERS, SpeechServer
@@ -40,6 +46,45 @@ def test_what_met_nothing_of_others_is_marked() -> None:
         if "experimental" in how
     }
     assert marked == {"vllm-omni", "vllm-omni-sse", "vllm-omni-socket", "sglang-omni", "mjpeg"}
+
+
+@pytest.mark.parametrize("width", [None, 60])
+@pytest.mark.parametrize("name", packaged_names())
+def test_a_scenario_that_is_printed_is_that_scenario(name: str, width: int | None, tmp_path: Path) -> None:
+    text = scenario_text(name, [], width)
+    path = tmp_path / "printed.yaml"
+    path.write_text(text)
+    assert load(str(path)) == load(name)
+    assert text.splitlines()[0] == f"# {data_dir('scenarios') / name}.yaml"
+
+
+def test_a_scenario_is_printed_with_what_it_extends_and_what_is_set(tmp_path: Path) -> None:
+    base, mine = tmp_path / "base.yaml", tmp_path / "mine.yaml"
+    base.write_text("extends: all-together\nname: base\n")
+    mine.write_text(
+        "extends: base.yaml\nname: mine\ntenants:\n"
+        "  tts: {engine: attach, url: 'http://h:1/?api_key=sk-0123456789abcdef0123', voice: a}\n"
+    )
+    text = scenario_text(str(mine), ["tenants.head=null", "seed=8"])
+    whole = data_dir("scenarios") / "all-together.yaml"
+    assert text.splitlines()[:4] == [
+        f"# {mine}",
+        f"# extends {base}",
+        f"# extends {whole}",
+        "# the load faces is removed with its tenant head",
+    ]
+    printed = yaml.safe_load(text)
+    assert (printed["seed"], printed["tenants"]["tts"]["voice"]) == (8, "a")
+    assert "head" not in printed["tenants"]
+    assert "sk-0123" not in text
+
+
+@pytest.mark.parametrize("arguments", [["--set", "seed=1"], ["tts-alone", "--fields", "--set", "seed=1"]])
+def test_set_without_a_scenario(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        make_app()(["list", *arguments], prog_name="cotenant")
+    assert ended.value.code == 2
+    assert "--set changes a scenario that is printed; give its name" in capsys.readouterr().err
 
 
 def test_the_shapes_that_a_vllm_can_take_are_told() -> None:

@@ -49,6 +49,16 @@ def test_list(width: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert text.split() == overview().split()
 
 
+@pytest.mark.parametrize("what", [["voice-and-llm"], ["faster-qwen3-tts"], ["--fields"]])
+def test_list_of_a_scenario_and_of_fields(what: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    whole, text = (printed(["list", *what], columns, capsys, [0]) for columns in (None, 60))
+    for line in text.splitlines():
+        # A path of a file is whole, so that it can be copied.
+        assert display_width(line) <= 60 or len(line.split()) <= 3, line
+    if what == ["--fields"]:
+        assert text.split() == whole.split()
+
+
 def test_list_for_other_programs_has_an_entry_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(["list"], None, capsys, [0]) == overview() + "\n"
 
