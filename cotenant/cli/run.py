@@ -51,8 +51,8 @@ def command(
         typer.Option(
             "--set",
             metavar="PATH=VALUE",
-            help="Changes the scenario, as in load.voices.listeners=4; null removes. `cotenant list --fields` "
-            "has every PATH.",
+            help="Changes the scenario, as in load.voices.listeners=4; null removes. See `cotenant list "
+            "--fields`.",
         ),
     ] = None,
     out: Annotated[
