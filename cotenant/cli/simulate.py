@@ -38,6 +38,10 @@ _FILE = typer.Argument(
 )
 _START = typer.Option("--start", help="Playback starts when the lookahead is full, or that long after.")
 _AFTER_UNDERRUN = typer.Option("--after-underrun", help="After running dry: go on, refill first, or drop.")
+_JSON = (
+    "Prints JSON on stdout. first_sound_ms counts from the first arrival; required_lookahead_ms is for "
+    "--start delay, required_prefill_ms for prefill."
+)
 _FACES = typer.Option("--faces", metavar="FILE", help="Video frames: columns arrival_ms,media_ms[,stream].")
 _GIVE_UP = _time(
     "--give-up", "Streams not marked eos were cut off, and given up this long after their last arrival."
@@ -57,7 +61,7 @@ def command(
     give_up: Annotated[str | None, _GIVE_UP] = None,
     faces: Annotated[str | None, _FACES] = None,
     fps: Annotated[float, typer.Option("--fps", min=0.1, max=1000, help="Frame rate of --faces.")] = 25,
-    json: Annotated[bool, typer.Option("--json", help="Prints JSON on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help=_JSON)] = False,
 ) -> int:
     """Plays recorded arrivals in the simulated player. Exits 0 whatever it finds, 3 without a stream."""
     if file == "-" and faces == "-":

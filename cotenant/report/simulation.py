@@ -43,6 +43,8 @@ def render(
             else ""
         )
         parts.append(_table([_HEADER, *(_row(stream, found["start"]) for stream in shown)], width) + note)
+        legend = _legend(shown, found["start"])
+        parts[-1] += "\n\n" + "\n".join(line for text in legend for line in folded(text, width, rest="  "))
         if faces := [_face_lines(stream, width) for stream in shown if "face" in stream]:
             parts.append("\n".join(faces))
     if curve is not None and streams:
@@ -50,6 +52,18 @@ def render(
     share = format_share(found["clean_share"])
     count = f"{clean} of {counted(streams, 'stream')} clean ({share})" if streams else "no streams"
     return "\n\n".join([*parts, "\n".join(folded(f"{count}, {player}", width))]) + "\n"
+
+
+def _legend(streams: Sequence[Mapping[str, Any]], start: str) -> list[str]:
+    """What the columns count, where a reader could think of something else."""
+    rule = "--start prefill, once so much audio has come" if start == "prefill" else "--start delay, a wait"
+    said = [
+        "first sound counts from the first chunk's arrival; when that was asked for is not in the file",
+        f"needs: the least lookahead without any stall ({rule}); clean: no stall over 100 ms",
+    ]
+    if any(stream["why"].get("headroom_ms") == "+inf" for stream in streams):
+        said.append("headroom +inf: all of it had arrived before playback began")
+    return said
 
 
 def plot(
@@ -86,13 +100,16 @@ def _up_to_ms(value_ns: int) -> int:
     return -(-value_ns // NS_PER_MS)
 
 
+def _up(value_ms: float | None) -> float | None:
+    """The same of ms, which are exact to the ns: a prefill has to be just above what is there too early."""
+    return None if value_ms is None else _up_to_ms(round(value_ms * NS_PER_MS))
+
+
 def _row(stream: Mapping[str, Any], start: str) -> tuple[str, ...]:
     """`start`: the start rule, which decides what lookahead would do."""
     why = stream["why"]
     cut = stream["truncated"]
     needs = "required_prefill_ms" if start == "prefill" else "required_lookahead_ms"
-    # A prefill has to be just above the audio that is there too early.
-    above = "> " if start == "prefill" and stream[needs] else ""
 
     def time(key: str, value: float | None, *, signed: bool = False) -> str:
         if value is None and why.get(key) in ("+inf", "-inf"):
@@ -109,7 +126,7 @@ def _row(stream: Mapping[str, Any], start: str) -> tuple[str, ...]:
         time("stall_ms.longest", stream["stall_ms"]["longest"]),
         time("headroom_ms", stream["headroom_ms"], signed=True),
         # Nothing bridges what never came: what would bridge the rest is no need of this stream's.
-        "-" if cut else above + time(needs, stream[needs]),
+        "-" if cut else time(needs, _up(stream[needs])),
         "yes" if stream["clean"] else "cut" if cut else "no",
     )
 

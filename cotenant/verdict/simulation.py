@@ -84,7 +84,22 @@ def worst_streams(simulation: Simulation, count: int) -> list[int]:
 
 
 def to_dict(simulation: Simulation, numbers: Sequence[int] | None = None) -> dict[str, Any]:
-    """The object that `simulate --json` prints, all streams or `numbers`; ms, exact to the ns."""
+    """The object that `simulate --json` prints, all streams or `numbers`; ms, exact to the ns.
+
+    Of a stream, where the name does not say it (a null has its reason in `why`):
+
+    first_sound_ms         from its first arrival to the start of playback
+    headroom_ms            by how much later all that came after the start could have come; null with `+inf`
+                           where everything had arrived before playback began
+    required_lookahead_ms  the least lookahead without any stall under `--start delay`: a wait after the first
+                           arrival
+    required_prefill_ms    the same under `--start prefill`: so much audio has to be there (to the ns just
+                           above what lies before the chunk that comes late). Both hold for every lookahead
+                           that was asked
+    clean                  no stall of the player over 100 ms
+    audio_underrun_ms, longest_stall_ms, continuity   at lookahead 0, whatever was asked: vLLM-Omni's largest
+                           deficit, SGLang-Omni's longest stall and whether that is within 50, 100, 200 ms
+    """
     player, share = simulation.player, clean_share(simulation)
     why = {} if share is not None else {"clean_share": "there is no stream"}
     if player.after_underrun != "refill":
