@@ -23,7 +23,7 @@ from cotenant.verdict.causes_blame import (
     was_beside,
 )
 from cotenant.verdict.causes_evidence import evidence_of
-from cotenant.verdict.causes_faces import slow_alone, usual_alone, why_no_solo
+from cotenant.verdict.causes_faces import slow_alone, usual_alone
 from cotenant.verdict.causes_ratio import RiskRatio
 from cotenant.verdict.causes_slow import Slower, added_by, costs_alone
 from cotenant.verdict.causes_stalls import Stall, stalls
@@ -33,6 +33,7 @@ from cotenant.verdict.causes_text import (
     count_text,
     drawn_text,
     listed,
+    not_alone_text,
     slow_text,
     times,
 )
@@ -187,9 +188,9 @@ def _kind_of(blame: Blame, load: str) -> str:
 def _left(run: Run, found: StageFacts, blame: Blame, chosen: Bools) -> dict[str, Any]:
     count = count_text(blame.of, int(chosen.sum()), len(chosen)).replace("all ", "any of the ")
     unknown = chosen & (blame.vetoes.word == "unknown")
-    reason = why_no_solo(run.facts, found.plan) if blame.of == "face" else ""
-    if isinstance(blame.slow, str) and blame.of == "voice":
-        reason = blame.slow
+    reason = blame.slow if isinstance(blame.slow, str) else ""
+    if blame.of == "face":
+        reason = not_alone_text(run.facts.plan, found.plan) or reason
     if unknown.any():
         reason = NO_HOST if np.isnan(blame.vetoes.host_ns[unknown]).any() else NO_TIMING
     text = f"no cause is found for {count}" + (f": {reason}" if reason else "")

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from cotenant.records import SOLO_PREFIX
+from cotenant.scenario.values import settled
 from cotenant.units import counted, format_share
 from cotenant.verdict.causes_ratio import RiskRatio
 from cotenant.verdict.causes_slow import Slower
+from cotenant.verdict.left_out import with_reason
+from cotenant.verdict.plan import Plan, StagePlan
 
 # Word -> (one, many) of what happened.
 HAPPENED = {"voice": ("stall", "stalls"), "face": ("freeze", "freezes")}
@@ -33,6 +37,21 @@ def count_text(of: str, count: int, total: int) -> str:
     if count == total:
         return f"the only {one}" if total == 1 else f"all {total} {many}"
     return f"{count} of {total} {many}"
+
+
+def not_alone_text(plan: Plan, stage: StagePlan) -> str:
+    """Why nothing is told of what slows the head of a stage, and what would tell; `""` where it was measured
+    alone."""
+    for load in plan.of_kind(stage, "faces"):
+        solo = SOLO_PREFIX + load.name
+        if solo in plan.measured:
+            continue
+        said = f"{plan.scenario.load[load.name].tenant} was not measured alone"
+        if settled(plan.scenario.timing.solo_ns):
+            return with_reason(said, plan, solo)
+        length = "10s" if plan.has_gpu else "5s"
+        return f"{said}, so what it does without the others is not known (--set timing.solo={length})"
+    return ""
 
 
 def beside_text(of: str, during: str, ratio: RiskRatio, control_share: float | None) -> str:

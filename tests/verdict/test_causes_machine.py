@@ -23,10 +23,12 @@ def test_a_freeze_whose_sound_stood_still_waited_for_the_voice() -> None:
     assert face == {"voice_late"}
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_pictures_that_come_slower_than_in_the_solo_window(alone: bool) -> None:
-    """Against a solo window of the same head the others are to blame; without one nothing is."""
+@pytest.mark.parametrize(("alone", "solo"), [(True, "15s"), (False, "15s"), (False, "0ms")])
+def test_pictures_that_come_slower_than_in_the_solo_window(alone: bool, solo: str) -> None:
+    """Against a solo window of the same head the others are to blame; without one nothing is, and it is said
+    what would tell."""
     builder = good_run(faces=False)
+    builder.scenario["timing"] = {**builder.scenario["timing"], "solo": solo}
     prefills.watched(builder, 0, 260 * S)
     for utterance in range(12):
         arrivals = [250.0 + 90 * index + 400 * (index // 12) for index in range(40)]
@@ -44,6 +46,8 @@ def test_pictures_that_come_slower_than_in_the_solo_window(alone: bool) -> None:
         assert 2.5 < cause["evidence"]["slower_than_solo"] < 4
     else:
         assert cause["what"] == "unattributed"
+        assert ": head was not measured alone" in cause["text"]
+        assert ("(--set timing.solo=5s)" in cause["text"]) is (solo == "0ms")
 
 
 def _gpu_rows(beside: Any, low_mhz: float) -> pa.Table:
