@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from cotenant.errors import ExitCode, UserError
 from cotenant.playback.options import PlayerOptions
 from cotenant.records import TABLES, Recording
+from cotenant.report.console import verdict_line
 from cotenant.run_dir.reader import read, read_audio
 from cotenant.scenario.load import read_gates
 from cotenant.verdict.judging import player_options
@@ -18,6 +19,7 @@ from cotenant.verdict.options import JudgeOptions, read_options
 from cotenant.verdict.plan import read_plan
 from cotenant.verdict.summary import exit_code, judge
 from cotenant.verdict.typed import Stage, Summary, summary_of
+from cotenant.verdict.typed_shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,12 +42,12 @@ class HeardUnderrun:
     in_speech: bool | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Run:
     """A recorded run. It is judged, by `options`, when its summary is first asked for."""
 
     path: Path
-    recording: Recording = field(repr=False)
+    recording: Recording
     options: JudgeOptions
 
     @property
@@ -113,6 +115,14 @@ class Run:
     def stage(self, name: str) -> Stage:
         """A stage of the summary. Raises UserError, with the names that there are."""
         return self.summary.stage(name)
+
+    def __repr__(self) -> str:
+        """Where it is; once it has been judged, the verdict too."""
+        judged = self.__dict__.get("summary")
+        if judged is None:
+            return shown("Run", str(self.path))
+        word, because = verdict_line(judged.raw)
+        return shown("Run", str(self.path), verdict=word, validity=judged.validity, because=because)
 
     @property
     def exit_code(self) -> ExitCode:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cotenant.errors import UserError
+from cotenant.verdict import typed_shown
 from cotenant.verdict.typed_build import build, by_name, caveat_of
 from cotenant.verdict.typed_judged import (
     Cause,
@@ -65,7 +66,7 @@ class _Measured:
     raw: Mapping[str, Any] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Stage(_Measured):
     """One stage. `speech` and `face` are None where it has no such load; `llm` and `timing` are by load,
     `gpu` is by metric, `what_if` by what the player does after an underrun (empty without voices).
@@ -87,6 +88,9 @@ class Stage(_Measured):
     causes: tuple[Cause, ...]
     mend: Mend | None
     untried: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return typed_shown.stage(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +121,7 @@ class Solo:
     why: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary:
     """A judged run; `caveats` are of the run as a whole, `raw` is the whole of summary.json.
 
@@ -146,6 +150,9 @@ class Summary:
     caveats: tuple[Caveat, ...]
     stages: tuple[Stage, ...]
     raw: Mapping[str, Any] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return typed_shown.summary(self)
 
     def stage(self, name: str) -> Stage:
         """The stage of that name. Raises UserError, with the names that there are."""

@@ -4,6 +4,8 @@ missing."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cotenant.verdict.typed_shown import Brief
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantiles:
@@ -43,8 +45,8 @@ class Outside:
     accept: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speech:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Speech(Brief):
     """What listeners heard in a stage. `errors`: error kind -> how many streams ended by it."""
 
     streams: int | None = None
@@ -72,8 +74,8 @@ class Speech:
     continuity: Continuity = field(default_factory=Continuity)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Face:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Face(Brief):
     """What viewers saw in a stage.
 
     `freezes` by libwebrtc's rule, `freezes_by_spec` by that of the webrtc-stats text; `pauses`: those of both
@@ -99,8 +101,8 @@ class Face:
     skew_outside: Outside = field(default_factory=Outside)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Llm:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Llm(Brief):
     """What one LLM load got in a stage."""
 
     tokens_per_s: float | None = None
