@@ -67,7 +67,7 @@ def _why_shared(scenario: Scenario, count: int) -> str | None:
         return "the scenario says cores: shared"
     attached = [name for name, tenant in scenario.tenants.items() if tenant.engine == "attach"]
     if attached:
-        return f"{attached[0]} was not started by this run, so it may use any core"
+        return f"{attached[0]} is not started by this run, and where it runs here it may use any core"
     if count < FEWEST_CORES:
         return f"only {count} cores; from {FEWEST_CORES} on our own processes get some of their own"
     return None

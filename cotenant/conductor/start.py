@@ -16,6 +16,7 @@ from cotenant.errors import CouldNotRun, hint_of
 from cotenant.scenario.auto import LONG_TEXTS
 from cotenant.scenario.schema import Tenant
 from cotenant.tenants import launch, speech_probe
+from cotenant.tenants.elsewhere import elsewhere
 from cotenant.tenants.reaper_client import Reaper
 from cotenant.units import NS_PER_S, duration_text
 from cotenant.wire.protocols import protocol_fact
@@ -66,10 +67,19 @@ async def start_tenants(
             audio_send = None if tenant.frames is None else tenant.frames.audio.send
             protocol = protocol_fact(tenant.kind, tenant.protocol, audio_send)
             facts[name] = {**facts.get(name, {}), "protocol": protocol}
+    away = [name for name, one in used.items() if one.engine == "attach" and await elsewhere(one.url or "")]
+    for name in away:
+        facts[name] = {**facts.get(name, {}), "elsewhere": True}
     run.note("tenants", facts)
-    for note in (*stand_ins.notes(used, facts), *_insecure(used)):
+    for note in (*stand_ins.notes(used, facts), *_insecure(used), *_away(away)):
         run.progress.line(note)
     return {name: started[name].urls for name in used}
+
+
+def _away(names: Sequence[str]) -> list[str]:
+    where = "is on another machine" if len(names) == 1 else "are on other machines"
+    text = f"{', '.join(names)} {where}, by the address: what is read of CPU and GPU is this one's"
+    return [text] if names else []
 
 
 def _insecure(used: Mapping[str, Tenant]) -> list[str]:

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from cotenant.report import elsewhere
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.gpu import gpu_lines
 from cotenant.report.notes import notes, stages_named
@@ -91,9 +92,10 @@ def _what_counts(summary: Entry) -> str:
 def heading(summary: Entry, manifest: Entry) -> str:
     """What ran on what, and by which player it was judged."""
     device = manifest.get("device") if isinstance(manifest.get("device"), Mapping) else {}
-    parts = [
-        f"{safe(summary['scenario'], 80)} on {safe((device or {}).get('name') or 'an unknown device', 80)}"
-    ]
+    machine = safe((device or {}).get("name") or "an unknown device", 80)
+    parts = [f"{safe(summary['scenario'], 80)} {'from' if elsewhere.none_here(summary) else 'on'} {machine}"]
+    if away := elsewhere.names(manifest):
+        parts.append(f"{safe(', '.join(away), 80)} on another machine")
     counts = _planned(manifest)
     parts += [counted(count, what) for count, what in counts if count]
     start = summary["player"]["start"]

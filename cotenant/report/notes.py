@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cotenant.errors import hint_of
+from cotenant.report.elsewhere import none_here
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.text import could_not_run, error_text, not_measured, safe
 from cotenant.units import counted
@@ -26,7 +27,7 @@ def notes(summary: Entry, manifest: Entry | None = None) -> list[str]:
     found = []
     if error := error_text(summary):
         found.append(f"the run failed before its end, and what was recorded until then was judged: {error}")
-    if summary["device"] == "cpu":
+    if summary["device"] == "cpu" and not none_here(summary):
         found.append(CPU_NOTE)
     if summary["status"] != "complete" and not error:
         found.append(f"the run is {safe(summary['status'])}: what was recorded was judged")

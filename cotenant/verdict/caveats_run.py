@@ -12,6 +12,8 @@ from cotenant.verdict.plan import Plan
 A_A_RATIO: Final = 1.1
 # A stand-in is taken for its model within this share of the published time.
 STAND_IN_SHARE: Final = 0.15
+# The kind of the caveat that services were not on the machine that was watched.
+ELSEWHERE: Final = "elsewhere"
 # What a built-in voice and a built-in head measure of themselves.
 _WORKS: Final = ("frame", "clip")
 
@@ -23,6 +25,7 @@ def run_caveats(recording: Recording, plan: Plan, a_a: Mapping[str, float | None
         *_observers(recording, plan),
         *_tenants(recording),
         *_insecure(plan),
+        *_elsewhere(recording, plan),
     ]
 
 
@@ -87,6 +90,29 @@ def _insecure(plan: Plan) -> Iterator[Caveat]:
             f"INSECURE: the certificate of {names} was not checked; who is on the way could read keys, "
             "prompts and audio, or answer instead",
             "remove insecure: true, and name whom to trust in ca_file",
+        )
+
+
+def _elsewhere(recording: Recording, plan: Plan) -> Iterator[Caveat]:
+    tenants = recording.manifest.get("tenants")
+    told = tenants if isinstance(tenants, dict) else {}
+    loads = plan.scenario.load
+    used = {loads[name].tenant for stage in plan.scenario.stages for name in stage.load}
+    away = sorted(
+        name for name in used if isinstance(told.get(name), dict) and told[name].get("elsewhere") is True
+    )
+    if away:
+        where, those = (
+            ("is on another machine (by its address)", "that one")
+            if len(away) == 1
+            else ("are on other machines (by their addresses)", "those")
+        )
+        yield caveat(
+            ELSEWHERE,
+            f"{', '.join(away)} {where}: what is said here of CPU and GPU is not of {those}",
+            "unless it is a container on this machine; run cotenant there to see what the GPU does",
+            tenants_elsewhere=len(away),
+            tenants_here=len(used) - len(away),
         )
 
 

@@ -33,7 +33,7 @@ def test_the_last_ones_are_ours_and_no_core_is_in_two_rooms(count: int, own: int
         (
             ["tenants.tts.engine=attach", "tenants.tts.url=http://h:1"],
             64,
-            "tts was not started by this run, so it may use any core",
+            "tts is not started by this run, and where it runs here it may use any core",
         ),
         ([], 7, "only 7 cores; from 8 on our own processes get some of their own"),
     ],

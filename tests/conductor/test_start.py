@@ -104,6 +104,25 @@ def test_how_a_heads_protocol_was_tried_is_kept_by_how_it_is_used(
     assert told["experimental"] == (tested != "real server")
 
 
+def test_a_service_on_another_machine_is_kept_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_tenant(_: Reaper, name: str, __: Tenant, **___: Any) -> launch.Started:
+        return launch.Started(urls=[f"http://{name}:1"], facts={})
+
+    monkeypatch.setattr(launch, "start_tenant", start_tenant)
+    there = "kind: face, engine: attach, url: 'http://192.0.2.7:1', protocol: cotenant"
+    here = "kind: completions, engine: attach, url: 'http://127.0.0.1:1'"
+    run, progress = a_run(tmp_path, f"tenants.head={{{there}}}", f"tenants.llm={{{here}}}")
+    asyncio.run(start.start_tenants(run, cast("Reaper", None)))
+    run.writer.close()
+    told = manifest.read(tmp_path)["tenants"]
+    assert {name: one.get("elsewhere") for name, one in told.items()} == {"head": True, "llm": None}
+    assert progress.lines == [
+        "head is on another machine, by the address: what is read of CPU and GPU is this one's"
+    ]
+
+
 VLLM = (
     "tenants.llm.engine=launch",
     "tenants.llm.vllm.python=python3",

@@ -1,5 +1,6 @@
 """What a person sees at the end of a run."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,21 @@ def test_what_a_cpu_does_not_tell_is_said_once() -> None:
     text = " ".join(_shown(good_run(), 60).split())
     assert text.count(CPU_NOTE) == 1
     assert CPU_NOTE not in " ".join(_shown(good_run(device="gpu"), 60).split())
+
+
+def test_of_services_on_another_machine_nothing_is_said_by_this_ones_cpu() -> None:
+    recording = good_run().build()
+    names = list(recording.manifest["scenario"]["tenants"])
+    for away in (names[:1], names):
+        tenants = {name: {"elsewhere": True} for name in away}
+        changed = replace(recording, manifest={**recording.manifest, "tenants": tenants})
+        summary = judge(changed, JudgeOptions())
+        text = " ".join(render(summary, changed.manifest, 100).split())
+        assert f"{', '.join(away)} on another machine" in text.split(", lookahead")[0]
+        assert "what is said here of CPU and GPU is not of th" in text
+        # Where some are here, their contention is real.
+        assert (CPU_NOTE in text) is (away != names)
+        assert (f"{summary['scenario']} from " in text) is (away == names)
 
 
 def test_verdict_line_names_stage_value_limit_and_n() -> None:

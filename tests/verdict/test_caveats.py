@@ -234,6 +234,20 @@ def test_insecure_is_said() -> None:
     assert "ca_file" in found["advice"]
 
 
+def test_what_is_on_another_machine_is_said() -> None:
+    builder = good_run()
+    builder.scenario["tenants"]["tts"] = {"kind": "speech", "engine": "attach", "url": "http://192.0.2.7:1"}
+    assert _kinds(_summary(builder, tenants={"tts": {"elsewhere": False}, "llm": {}})) == []
+    (found,) = _summary(builder, tenants={"tts": {"elsewhere": True}})["caveats"]
+    assert (found["kind"], found["tenants_elsewhere"]) == ("elsewhere", 1)
+    assert found["tenants_here"] >= 1
+    assert found["text"].startswith("tts is on another machine (by its address): what is said here of CPU")
+    everything = {name: {"elsewhere": True} for name in builder.scenario["tenants"]}
+    (found,) = _summary(builder, tenants=everything)["caveats"]
+    assert found["tenants_here"] == 0
+    assert " are on other machines (by their addresses)" in found["text"]
+
+
 def test_a_protocol_that_never_met_its_server_and_one_that_does_not_stream() -> None:
     told = {"name": "vllm-omni", "title": "vLLM-Omni", "how_tested": "after its source"}
     tried = {"speech_protocol": {**told, "experimental": False, "whole": False}}
