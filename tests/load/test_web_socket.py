@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from cotenant.load.voice import Turn, speak
+from cotenant.units import NS_PER_S
 from tests.load.rig import desk_for, new_stage, run, settings, tenant, voices
 
 GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -58,7 +59,9 @@ def spoken(*frames: bytes, before: Sequence[bytes] = ()) -> dict[str, Any]:
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             one = tenant(f"ws://127.0.0.1:{port}", protocol="vllm-omni-socket", rate_hz=None)
-            async with desk_for(settings([one], [voices()])) as (desk, rows):
+            # Nothing waits for the limit: the server hangs up.
+            told = settings([one], [voices()], stall_limit_ns=30 * NS_PER_S)
+            async with desk_for(told) as (desk, rows):
                 turn = Turn(
                     listener=0, due_ns=time.monotonic_ns(), delayed_ns=0, line=lambda: (0, "Rain."), tap=None
                 )

@@ -1,6 +1,7 @@
 """What NVML tells beside GPM, healthy and on every machine that misreports."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from cotenant.observers.gpu_readings import QuickReadings, SlowReadings
 from cotenant.run_dir import manifest, reader
 from cotenant.run_dir.writer import RunWriter
 from cotenant.scenario.load import load
+from cotenant.testing import fake_nvml_library
 from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml_library import FakeLibrary
 from cotenant.verdict.observed import gpu_part
@@ -203,14 +205,24 @@ def test_utilization_that_cannot_be_had_is_not_zero() -> None:
     assert garbage["nvml_utilization_percent"] == (None, "unsupported")
 
 
-def test_power_by_the_energy_counter() -> None:
-    value, status = slow(FakeGpu(energy_mj_per_s=2_000_000_000))["energy_power_w"]
-    assert status == "ok"
-    assert value == pytest.approx(2_000_000, rel=0.2)
-    assert slow(FakeGpu(codes={"nvmlDeviceGetTotalEnergyConsumption": 3}))["energy_power_w"] == (
-        None, "unsupported",
-    )  # fmt: skip
-    assert slow(FakeGpu(energy_mj_per_s=-1_000_000))["energy_power_w"] == (None, "stale")
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        (FakeGpu(energy_mj_per_s=700_000), (700.0, "ok")),
+        (FakeGpu(codes={"nvmlDeviceGetTotalEnergyConsumption": 3}), (None, "unsupported")),
+        (FakeGpu(energy_mj_per_s=-1_000_000), (None, "stale")),
+    ],
+)
+def test_power_by_the_energy_counter(
+    gpu: FakeGpu, expected: tuple[float | None, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 5_000_000_000
+    monkeypatch.setattr(fake_nvml_library, "time", SimpleNamespace(monotonic_ns=lambda: now_ns))
+    with device(gpu) as (nvml, found):
+        readings = SlowReadings(nvml, found, lambda: True, lambda: {}, lambda: now_ns)
+        for later_ns in (400_000_000, 1_000_000_000):
+            now_ns += later_ns
+            assert by_metric(readings.take())["energy_power_w"] == expected
 
 
 def test_the_verdict_reads_these_rows(tmp_path: Path) -> None:

@@ -36,6 +36,16 @@ def test_a_wide_clock_bracket_is_invalid() -> None:
     assert "voices: our own timing error is 11.0 ms" in stages["alone"]["invalid_because"][0]
 
 
+def test_an_error_of_nothing_is_one_that_is_known() -> None:
+    builder = good_run()
+    for metric in ("offset_bracket_ns", "loop_lag_ns"):
+        _stamps(builder, metric, 0.0)
+    stages = _stages(builder)
+    assert {stage["validity"] for stage in stages.values()} == {"valid"}
+    assert stages["crowd"]["timing"]["voices"]["p99_ms"] == 0.0
+    assert stages["crowd"]["timing"]["faces"]["p99_ms"] == 0.0
+
+
 @pytest.mark.parametrize(("late", "validity"), [(1, "valid"), (2, "invalid")])
 def test_one_late_stamp_of_few_is_no_p99(late: int, validity: str) -> None:
     few = np.full(54, 1e6)
