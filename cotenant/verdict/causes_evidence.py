@@ -51,7 +51,7 @@ def _gpu(
     found: dict[str, Any],
     why: dict[str, str],
 ) -> None:
-    if not facts.plan.has_gpu:
+    if not facts.plan.has_gpu or facts.plan.none_here:
         return
     canary = canary_of(facts)
     busy = busy_processes(facts, canary, facts.plan.measured.get(stage.name, ()))

@@ -25,7 +25,7 @@ def run_caveats(recording: Recording, plan: Plan, a_a: Mapping[str, float | None
         *_observers(recording, plan),
         *_tenants(recording),
         *_insecure(plan),
-        *_elsewhere(recording, plan),
+        *_elsewhere(plan),
     ]
 
 
@@ -93,14 +93,8 @@ def _insecure(plan: Plan) -> Iterator[Caveat]:
         )
 
 
-def _elsewhere(recording: Recording, plan: Plan) -> Iterator[Caveat]:
-    tenants = recording.manifest.get("tenants")
-    told = tenants if isinstance(tenants, dict) else {}
-    loads = plan.scenario.load
-    used = {loads[name].tenant for stage in plan.scenario.stages for name in stage.load}
-    away = sorted(
-        name for name in used if isinstance(told.get(name), dict) and told[name].get("elsewhere") is True
-    )
+def _elsewhere(plan: Plan) -> Iterator[Caveat]:
+    away = sorted(plan.used & plan.away)
     if away:
         where, those = (
             ("is on another machine (by its address)", "that one")
@@ -112,7 +106,7 @@ def _elsewhere(recording: Recording, plan: Plan) -> Iterator[Caveat]:
             f"{', '.join(away)} {where}: what is said here of CPU and GPU is not of {those}",
             "unless it is a container on this machine; run cotenant there to see what the GPU does",
             tenants_elsewhere=len(away),
-            tenants_here=len(used) - len(away),
+            tenants_here=len(plan.used - plan.away),
         )
 
 

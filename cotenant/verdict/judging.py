@@ -49,7 +49,8 @@ def read_judging(recording: Recording, options: JudgeOptions) -> Judging:
     if plan.again is not None and plan.again.name in plan.measured:
         again = stage_facts(facts, plan.again, by_round=False)
     stages = [stage_facts(facts, stage) for stage in plan.stages]
-    judge_machine(facts, stages, solo.values(), again)
+    if not plan.none_here:
+        judge_machine(facts, stages, solo.values(), again)
     bad = {load: found.invalid[0] for load, found in solo.items() if found.invalid}
     facts = replace(facts, invalid_solos=bad)
     decision = decision_of(plan, options.decision)

@@ -57,7 +57,9 @@ class NotRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The scenario of a run as the verdict reads it, and its windows by stage name (rounds in order)."""
+    """The scenario of a run as the verdict reads it, and its windows by stage name (rounds in order).
+
+    `away`: the tenants that were on another machine than the one that measured."""
 
     scenario: Scenario
     loads: Mapping[str, Load]
@@ -68,6 +70,17 @@ class Plan:
     last_ns: int
     has_gpu: bool
     not_run: tuple[NotRun, ...] = ()
+    away: frozenset[str] = frozenset()
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The tenants that a stage needs."""
+        return frozenset(self.scenario.load[name].tenant for stage in self.stages for name in stage.loads)
+
+    @property
+    def none_here(self) -> bool:
+        """Whether every tenant was on another machine: this one's GPU had no part in what was measured."""
+        return self.used <= self.away
 
     @property
     def baseline(self) -> StagePlan | None:
@@ -125,7 +138,14 @@ def read_plan(recording: Recording) -> Plan:
         last_ns=last_ns,
         has_gpu=_device_kind(recording.manifest) == "gpu",
         not_run=_not_run(recording.manifest),
+        away=_away(recording.manifest),
     )
+
+
+def _away(manifest: Mapping[str, Any]) -> frozenset[str]:
+    tenants = manifest.get("tenants")
+    items = tenants.items() if isinstance(tenants, dict) else ()
+    return frozenset(name for name, told in items if isinstance(told, dict) and told.get("elsewhere") is True)
 
 
 def decision_of(plan: Plan, asked: str | None) -> Literal["interval", "point"]:

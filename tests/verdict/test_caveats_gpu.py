@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.records import Recording
 from cotenant.verdict.caveats_gpu import SPOILED_SHARE
 from cotenant.verdict.summary import JudgeOptions, judge
 from tests.verdict.recordings import MS, Builder, S, good_run
@@ -54,6 +55,17 @@ def _row(second: int, metric: str, value: float | None, status: str = "ok") -> d
 def _judged(builder: Builder) -> dict[str, Any]:
     summary = judge(builder.build(), POINT)
     return {stage["name"]: stage for stage in summary["stages"]} | {"again": summary["a_a"]["stage"]}
+
+
+@pytest.mark.parametrize(("here", "validity"), [(1, "invalid"), (0, "valid")])
+def test_this_machines_gpu_spoils_nothing_where_every_service_is_elsewhere(here: int, validity: str) -> None:
+    recording = _watched(crowd={"throttle_hw_thermal_share": 0.9}).build()
+    names = list(recording.manifest["scenario"]["tenants"])
+    tenants = {name: {"elsewhere": True} for name in names[here:]}
+    changed = Recording(manifest={**recording.manifest, "tenants": tenants}, tables=recording.tables)
+    stage = judge(changed, POINT)["stages"][1]
+    assert stage["validity"] == validity
+    assert bool(_kinds(stage)) is (validity == "invalid")
 
 
 def _kinds(stage: Mapping[str, Any]) -> list[str]:
