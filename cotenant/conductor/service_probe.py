@@ -21,6 +21,7 @@ from cotenant.scenario.parse import hide_query
 from cotenant.scenario.schema import Scenario, Tenant
 from cotenant.scenario.vllm import MODEL_SHAPES, Vllm, is_path
 from cotenant.tenants import attach, vllm, vllm_command, vllm_flags
+from cotenant.tenants.elsewhere import elsewhere
 from cotenant.tenants.mps import CONTROL
 from cotenant.tenants.ready import check_port_free
 
@@ -55,6 +56,8 @@ async def _look_at(name: str, tenant: Tenant, secrets: Secrets) -> ServiceFacts:
                 name, tenant.url, tenant.ready.path, ca_file=tenant.ca_file, insecure=bool(tenant.insecure)
             )
             what = f"answers at {hide_query(tenant.url)}"
+            if await elsewhere(tenant.url):
+                what += "; on another machine, by its address: what a run reads of CPU and GPU is this one's"
         elif tenant.engine == "launch":
             if tenant.url is not None:
                 await check_port_free(name, tenant.url)

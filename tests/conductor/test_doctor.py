@@ -15,8 +15,10 @@ from cotenant.conductor import doctor, gpu_probe, host_probe, preflight, service
 from cotenant.conductor.preflight import Device
 from cotenant.errors import UserError
 from cotenant.report.doctor.findings import can_run, findings
+from cotenant.scenario.hidden import NO_SECRETS
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Tenant
+from cotenant.tenants import attach
 from cotenant.testing.fake_gpu import FakeGpu
 from cotenant.testing.fake_nvml import install
 from cotenant.testing.fake_nvml_library import FakeLibrary
@@ -110,6 +112,20 @@ def test_only_what_the_scenario_has_a_use_for_is_told(
         make_app()(["doctor", "--all", "--tts", "http://127.0.0.1:9"], prog_name="cotenant")
     assert ended.value.code == 2
     assert "--all is for the machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("host", "told"), [("198.51.100.7", True), ("127.0.0.1", False)])
+def test_a_service_on_another_machine_is_said_to_be(
+    host: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answers(_name: str, url: str, *_: object, **__: object) -> str:
+        return url
+
+    monkeypatch.setattr(attach, "check", answers)
+    tts = f"tenants.tts={{kind: speech, engine: attach, url: 'http://{host}:8091'}}"
+    (found,) = service_probe.look(load("tts-alone", [tts]).tenants, NO_SECRETS)
+    assert found.what.startswith(f"answers at http://{host}:8091")
+    assert ("on another machine, by its address" in found.what) is told
 
 
 @pytest.mark.parametrize(

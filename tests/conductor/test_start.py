@@ -111,7 +111,7 @@ def test_a_service_on_another_machine_is_kept_and_said(
         return launch.Started(urls=[f"http://{name}:1"], facts={})
 
     monkeypatch.setattr(launch, "start_tenant", start_tenant)
-    there = "kind: face, engine: attach, url: 'http://192.0.2.7:1', protocol: cotenant"
+    there = "kind: face, engine: attach, url: 'http://198.51.100.7:1', protocol: cotenant"
     here = "kind: completions, engine: attach, url: 'http://127.0.0.1:1'"
     run, progress = a_run(tmp_path, f"tenants.head={{{there}}}", f"tenants.llm={{{here}}}")
     asyncio.run(start.start_tenants(run, cast("Reaper", None)))
