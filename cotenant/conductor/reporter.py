@@ -8,20 +8,19 @@ from cotenant.conductor.context import Run, State
 from cotenant.conductor.gone import lacking
 from cotenant.conductor.plan import LEAST_TAIL_NS, Window
 from cotenant.live import progress
-from cotenant.records import SOLO_PREFIX
 
 
 class Reporter:
     """Where the run stands: the step of the plan, its phase, and how much time is left at least.
 
-    What a stage of the ladder takes beyond its plan (until all have settled, and until the last ones have
-    ended) is taken to be at least what the quickest one so far took.
+    What a window takes beyond its plan (until all have settled, and until the last ones have ended) is taken
+    to be at least what any took so far whose loads it has too.
     """
 
     def __init__(self, run: Run, state: State, plan: Sequence[Window]) -> None:
         self._run, self._state, self._plan = run, state, plan
         self._step, self._phase, self._end_ns = 0, "", 0
-        self._start_ns, self._tails_ns = 0, list[int]()
+        self._start_ns, self._tails_ns = 0, list[tuple[frozenset[str], int]]()
         self._left_out: tuple[str, str] | None = None
 
     def window(self, step: int, window: Window) -> None:
@@ -34,8 +33,7 @@ class Reporter:
         """The window is over: what it took tells something of the others."""
         self._end_ns = time.monotonic_ns()
         window = self._plan[self._step - 1]
-        if not window.stage.startswith(SOLO_PREFIX):
-            self._tails_ns.append(self._end_ns - self._start_ns - window.planned_ns)
+        self._tails_ns.append((frozenset(window.loads), self._end_ns - self._start_ns - window.planned_ns))
         self.phase("done")
 
     def left_out(self, step: int, window: Window, why: str) -> None:
@@ -72,8 +70,8 @@ class Reporter:
         )
 
     def _least_ns(self, window: Window) -> int:
-        known = [] if window.stage.startswith(SOLO_PREFIX) else self._tails_ns
-        return window.planned_ns + max(LEAST_TAIL_NS, min(known, default=0))
+        known_ns = [tail_ns for loads, tail_ns in self._tails_ns if loads <= set(window.loads)]
+        return window.planned_ns + max([LEAST_TAIL_NS, *known_ns])
 
     def _will_run(self, window: Window) -> bool:
         return lacking(self._run.scenario, window, self._state.gone) is None
