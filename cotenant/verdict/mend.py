@@ -8,6 +8,7 @@ import numpy as np
 
 from cotenant.playback.blocks import part_of
 from cotenant.playback.fleet import play_fleet
+from cotenant.playback.gaps import stream_gaps
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.slowness import slower_than_real_time
 from cotenant.units import NS_PER_MS, ms_from_ns
@@ -19,7 +20,7 @@ from cotenant.verdict.sample import Part, number_of
 from cotenant.verdict.speech import speech_part
 from cotenant.verdict.stages import StageFacts
 from cotenant.verdict.utterances import utterances
-from cotenant.verdict.voices import Voices
+from cotenant.verdict.voices import Voices, heard_within
 
 STEP_NS: Final = 50 * NS_PER_MS
 MOST_NS: Final = 5_000 * NS_PER_MS
@@ -98,21 +99,23 @@ def _replayer(facts: Facts, found: StageFacts, came: Bools) -> Callable[[int], P
     arrivals = part_of(facts.voices.arrivals, rows)
     streams = facts.voices.streams.take(rows)
     since_ns, until_ns = facts.voices.since_ns[rows], facts.voices.until_ns[rows]
+    gaps_ns, gap_offsets = stream_gaps(arrivals.arrival_ns, arrivals.offsets)
 
     def replay(lookahead_ns: int) -> Part:
-        voices = Voices(
+        played = Voices(
             streams=streams,
             arrivals=arrivals,
             played=play_fleet(arrivals, replace(facts.player, lookahead_ns=lookahead_ns)),
             failed=facts.voices.failed[rows],
-            gaps_ns=np.zeros(0, dtype=np.int64),
-            gap_offsets=np.zeros(len(rows) + 1, dtype=np.int64),
+            gaps_ns=gaps_ns,
+            gap_offsets=gap_offsets,
             reordered=0,
             since_ns=since_ns,
             until_ns=until_ns,
         )
         everything = np.arange(len(rows), dtype=np.int64)
         part = Part()
+        voices = heard_within(played)
         told = utterances(voices, everything, blocks, pair_audio_ns)
         part.add("speech", speech_part(voices, told, compared=False))
         return part

@@ -236,7 +236,11 @@ def test_insecure_is_said() -> None:
 
 def test_what_is_on_another_machine_is_said() -> None:
     builder = good_run()
-    builder.scenario["tenants"]["tts"] = {"kind": "speech", "engine": "attach", "url": "http://192.0.2.7:1"}
+    builder.scenario["tenants"]["tts"] = {
+        "kind": "speech",
+        "engine": "attach",
+        "url": "http://198.51.100.7:1",
+    }
     assert _kinds(_summary(builder, tenants={"tts": {"elsewhere": False}, "llm": {}})) == []
     (found,) = _summary(builder, tenants={"tts": {"elsewhere": True}})["caveats"]
     assert (found["kind"], found["tenants_elsewhere"]) == ("elsewhere", 1)

@@ -215,6 +215,16 @@ def test_one_that_was_given_up_is_named_by_its_error() -> None:
     assert stage["speech"]["errors"] == {"timeout": 1}
 
 
+def test_beside_one_that_failed_by_an_error_the_stalls_of_the_window_decide() -> None:
+    builder = alone()
+    slow(builder, listener=0)
+    builder.voice("alone", START + S, [], [], listener=1, utterance=0, end="error", done_ms=500)
+    builder.rows["streams"][-1]["error_kind"] = "refused"
+    stage = stage_of(builder)
+    assert (stage["speech"]["failed"], stage["speech"]["under_way"]) == (1, 1)
+    assert (stage["mend"]["left_out"], stage["mend"]["lookahead_ms"]) == (1, None)
+
+
 def test_a_recording_that_broke_off_in_the_window_is_judged_until_then() -> None:
     builder = alone()
     slow(builder)
