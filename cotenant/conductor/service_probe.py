@@ -154,13 +154,13 @@ def _browser() -> Program:
     installed = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if name in _TEXT_BROWSERS:
         name = None
-    if name is None and installed is not None and not screen:
-        use = f"{installed} is, but no display to show it on (DISPLAY is not set): {use}"
+    unseen = name is None and installed is not None and not screen
     return Program(
         name="browser",
         found=name,
         use=use,
         get="" if installed is not None else "sudo apt install chromium",
+        lacking=f"no display to show {installed} on (DISPLAY is not set)" if unseen else "not here",
     )
 
 

@@ -153,7 +153,7 @@ def test_a_browser_that_cannot_be_shown_is_none(
     monkeypatch.setattr(webbrowser, "_tryorder", None)
     browser = service_probe.programs(load("tts-alone"), {}, "cpu", llm_auto=False)[-1]
     assert (browser.name, browser.found) == ("browser", found)
-    assert ("no display to show it on" in browser.use) == (found is None)
+    assert browser.lacking.startswith("no display to show ") == (found is None)
 
 
 @pytest.fixture

@@ -65,7 +65,8 @@ class HostFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """Something installed or not; `use` says what it gives, `get` is the command that gets it. `needed`: the
-    scenario does not run without it; `concerns`: a run of it would use it."""
+    scenario does not run without it; `concerns`: a run of it would use it; `lacking`: what is said where it
+    was not found."""
 
     name: str
     found: str | None
@@ -73,6 +74,7 @@ class Program:
     get: str
     needed: bool = False
     concerns: bool = False
+    lacking: str = "not here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,7 +189,7 @@ def _programs(programs: tuple[Program, ...]) -> Iterator[Finding]:
         if one.found is not None:
             yield Finding(topic=one.name, word="ok", text=f"{one.found}: {one.use}", concerns=concerns)
         elif one.needed:
-            yield Finding(topic=one.name, word="missing", text=f"not here: {one.use}", advice=one.get)
+            yield Finding(topic=one.name, word="missing", text=f"{one.lacking}: {one.use}", advice=one.get)
         else:
-            text = f"not here, and not needed by this scenario: {one.use}"
+            text = f"{one.lacking}, and not needed by this scenario: {one.use}"
             yield Finding(topic=one.name, word="note", text=text, advice=one.get, concerns=concerns)
