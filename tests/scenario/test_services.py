@@ -63,3 +63,24 @@ def test_comments_stay_comments() -> None:
     text = services.to_yaml({"name": "x"}, ["one\ntwo: 3", "\x1b[2J"])
     assert yaml.safe_load(text) == {"name": "x"}
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("tenant", "engine", "protocol"),
+    [
+        # A voice's server is asked what it speaks; what the others speak is ours to say.
+        ("tts", "attach", "auto"),
+        ("head", "attach", "cotenant"),
+        ("llm", "attach", "openai"),
+        ("tts", "builtin", "openai"),
+        ("head", "builtin", "cotenant"),
+        ("llm", "builtin", "openai"),
+    ],
+)
+def test_auto_stays_for_the_voices_server_of_somebody_else_alone(
+    tenant: str, engine: str, protocol: str
+) -> None:
+    said = [f"tenants.{tenant}.protocol=auto", f"tenants.{tenant}.engine={engine}"]
+    if engine == "attach":
+        said.append(f"tenants.{tenant}.url=http://127.0.0.1:8000")
+    assert resolve(load("all-together", said), "cpu").tenants[tenant].protocol == protocol
