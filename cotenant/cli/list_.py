@@ -89,7 +89,7 @@ def overview(width: int | None = None) -> str:
 
     scenarios = {name: load(name).about for name in packaged_names()}
     sections = {
-        "scenarios (cotenant run NAME; cotenant list NAME prints one)": scenarios,
+        "scenarios (cotenant run NAME; list NAME prints one, list --fields all it can say)": scenarios,
         "shapes of the built-in servers": _joined(SHAPES),
         "vLLM shapes (vllm.model; random weights)": {
             name: f"{gib_text(shape.weights_bytes)} of weights, {shape.max_tokens:,} tokens at most"
