@@ -74,7 +74,11 @@ class VoiceConsumer:
     def message(self, data: bytes | str, arrival_ns: int) -> bool:
         """One WebSocket message; True once the stream says that it is complete. Raises ServiceError."""
         if self._decoder is None:
-            self._decoder = SpeechSocketDecoder(rate_hz=self._rate_hz, sample_format=self._sample_format)
+            self._decoder = SpeechSocketDecoder(
+                rate_hz=self._rate_hz,
+                sample_format=self._sample_format,
+                nominal=self._server.rate_from is not None,
+            )
         assert isinstance(self._decoder, SpeechSocketDecoder)
         return self._take(self._decoder.feed(data), arrival_ns)
 

@@ -35,6 +35,8 @@ _API_BYTES: Final = 4 << 20
 # A key is found whole before the text is cut.
 _REFUSAL_BYTES: Final = 1 << 16
 _TOLD_CHARACTERS: Final = 300
+_AS_WAV: Final = {"response_format": "wav"}
+_BY_WAV: Final = "as its WAV header tells"
 # What asking in another way could change.
 _OF_THE_PROTOCOL: Final = ("protocol", "not_found", "empty")
 
@@ -57,18 +59,39 @@ class NotAsAsked(CouldNotRun):
 
 
 async def find(name: str, url: str, tenant: Tenant) -> Found:
-    """How this speech server is spoken to. With a protocol in the scenario nothing is asked.
+    """How this speech server is spoken to. With a protocol in the scenario nothing is asked but a rate that
+    neither it nor the answers tell.
 
     Raises NotAsAsked where `auto` recognises nothing that answers, CouldNotRun where it finds no sample rate.
     """
     if tenant.protocol != AUTO:
-        return Found(protocol=describe(tenant.protocol))
+        return await _as_named(name, url, tenant)
     return await _try(name, url, tenant, await recognised(url, tenant))
 
 
 async def recognised(url: str, tenant: Tenant) -> Recognised:
     """What the server says that it is; nothing is spoken."""
     return recognise(await _said(url, tenant))
+
+
+async def _as_named(name: str, url: str, tenant: Tenant) -> Found:
+    told = describe(tenant.protocol)
+    server = SERVERS[tenant.protocol]
+    if server.rate_from is None or tenant.rate is not None:
+        return Found(protocol=told)
+    asked, at = SERVERS[server.rate_from], over_http(url)
+    if server is not asked and at.endswith(server.path):
+        at = at.removesuffix(server.path) + asked.path
+    try:
+        wav = await _ask(at, tenant, asked, _AS_WAV, tenant.ready.within_ns / NS_PER_S)
+        if not wav.told_rate:
+            raise ServiceError("protocol", f"the answer ({wav.content_type}) does not tell it")
+    except ServiceError as error:
+        # The run's own first answer says whether that is a fault.
+        why = cut(_without_secrets(str(error), url, tenant), _TOLD_CHARACTERS)
+        return Found(protocol=told, note=f"{name}: its sample rate was not found out: {why}")
+    told |= {"settings": {"rate": wav.rate_hz}, "rate_told": _BY_WAV}
+    return Found(protocol=told, note=f"{name}: {wav.rate_hz} Hz, {_BY_WAV}")
 
 
 def _session(url: str, tenant: Tenant) -> aiohttp.ClientSession:
@@ -141,12 +164,12 @@ async def _rate_of_wav(
     """Raw samples told none: a WAV header of the same server would; else what its protocol's papers say."""
     if "response_format" in server.fixed:
         try:
-            wav = await _ask(url, tenant, server, {"response_format": "wav"}, limit_s)
+            wav = await _ask(url, tenant, server, _AS_WAV, limit_s)
         except ServiceError:
             pass
         else:
             if wav.told_rate:
-                return wav.rate_hz, "as its WAV header tells"
+                return wav.rate_hz, _BY_WAV
     return server.rate_hz, "as the protocol's documentation says"
 
 

@@ -26,6 +26,7 @@ class SpeechServer:
     fields, None where it has none; `fixed` are further ones, over which the tenant's `extra` wins.
     `wav_called`: the content type that it puts on its WAV though that means something else.
     `whole`: it answers when all is spoken. `needs_speaker`: a voice is numbers that it is asked for first.
+    `rate_from`: the row whose WAV tells the rate of the model, where nothing that is measured does.
     """
 
     title: str
@@ -42,6 +43,7 @@ class SpeechServer:
     wav_called: str | None = None
     whole: bool = False
     needs_speaker: bool = False
+    rate_from: str | None = None
 
     @property
     def experimental(self) -> bool:
@@ -59,6 +61,9 @@ class SpeechCall:
 
 _OPENAI_PATH: Final = "/v1/audio/speech"
 _RAW: Final = {"response_format": "pcm", "stream": True}
+_BY_SOCKET: Final = {"response_format": "pcm", "stream_audio": True, "split_granularity": "sentence"}
+_VLLM_OMNI: Final = "bytes of its server (0.30.0) around a stand-in for the model"
+_SGLANG_OMNI: Final = "bytes of its server (0.1.9) around a stand-in for the model"
 
 SERVERS: Final[Mapping[str, SpeechServer]] = {
     "openai": SpeechServer(
@@ -74,30 +79,33 @@ SERVERS: Final[Mapping[str, SpeechServer]] = {
         title="vLLM-Omni, raw audio",
         path=_OPENAI_PATH,
         fixed={**_RAW, "stream_format": "audio"},
-        tested="documentation",
-        how_tested="streams written after its source (0.30)",
+        rate_from="vllm-omni",
+        tested="captured bytes",
+        how_tested=_VLLM_OMNI,
     ),
     "vllm-omni-sse": SpeechServer(
         title="vLLM-Omni, events",
         path=_OPENAI_PATH,
         fixed=_RAW,
-        tested="documentation",
-        how_tested="streams written after its source (0.30)",
+        rate_from="vllm-omni",
+        tested="captured bytes",
+        how_tested=_VLLM_OMNI,
     ),
     "vllm-omni-socket": SpeechServer(
         title="vLLM-Omni, text in pieces over a WebSocket",
         path=_OPENAI_PATH + "/stream",
         body="socket",
-        fixed={"response_format": "pcm", "stream_audio": True, "split_granularity": "sentence"},
-        tested="documentation",
-        how_tested="a server of the tests written after its source (0.30)",
+        fixed=_BY_SOCKET,
+        rate_from="vllm-omni",
+        tested="captured bytes",
+        how_tested=_VLLM_OMNI,
     ),
     "sglang-omni": SpeechServer(
         title="SGLang-Omni",
         path=_OPENAI_PATH,
         fixed=_RAW,
-        tested="documentation",
-        how_tested="streams written after its source",
+        tested="captured bytes",
+        how_tested=_SGLANG_OMNI,
     ),
     "kokoro-fastapi": SpeechServer(
         title="Kokoro-FastAPI",

@@ -16,11 +16,15 @@ from cotenant.wire.samples import SampleDecoder, refuse_compressed_name
 from cotenant.wire.speech import Audio, Finished, SpeechEvent, from_base64
 
 _PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+")
+# SGLang-Omni hangs up on a client that has more than 16 messages waiting while it speaks a sentence.
+_MOST_PIECES: Final = 12
 
 
 def text_pieces(text: str) -> list[str]:
-    """The text word by word, blanks kept, as a language model would hand it on."""
-    return _PIECE.findall(text) or [text]
+    """The text in at most 12 pieces of whole words, blanks kept, as a language model would hand it on."""
+    words = _PIECE.findall(text) or [text]
+    step = -(-len(words) // _MOST_PIECES)
+    return ["".join(words[at : at + step]) for at in range(0, len(words), step)]
 
 
 def session_messages(text: str, fields: Mapping[str, Any]) -> list[str]:
@@ -36,10 +40,12 @@ def session_messages(text: str, fields: Mapping[str, Any]) -> list[str]:
 class SpeechSocketDecoder:
     """Messages of one session -> events, in order. Nothing is raised: a ServiceError is the last event.
 
-    Its `offset` is the byte of all payloads at which the message began.
+    Its `offset` is the byte of all payloads at which the message began. `nominal`: the rate in a start is the
+    same whatever the model's is, so that a known one stays.
     """
 
-    def __init__(self, *, rate_hz: int | None, sample_format: str | None) -> None:
+    def __init__(self, *, rate_hz: int | None, sample_format: str | None, nominal: bool = False) -> None:
+        self._nominal = nominal
         self._given_format = sample_format or "s16"
         self._samples = self._decoder(rate_hz)
         self._heard = False
@@ -96,7 +102,8 @@ class SpeechSocketDecoder:
         channels = value.get("channels")
         if channels not in (None, 1):
             raise ServiceError("protocol", f"{short(channels)} channels; only mono is played")
-        self._set_rate(value.get("sample_rate"))
+        if not self._nominal or self._samples.rate_hz is None:
+            self._set_rate(value.get("sample_rate"))
         self._samples.new_part()
 
     def _set_rate(self, told: Any) -> None:

@@ -45,7 +45,7 @@ def test_what_met_nothing_of_others_is_marked() -> None:
         for line, how in zip(section(kind)[::2], section(kind)[1::2], strict=True)
         if "experimental" in how
     }
-    assert marked == {"vllm-omni", "vllm-omni-sse", "vllm-omni-socket", "sglang-omni", "mjpeg"}
+    assert marked == {"mjpeg"}
 
 
 @pytest.mark.parametrize("width", [None, 60])

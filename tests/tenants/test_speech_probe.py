@@ -90,7 +90,40 @@ def test_vllm_omni_without_a_rate_could_not_be_played() -> None:
         found(answer)
     result, _ = found(answer, rate=24_000)
     assert result.protocol["name"] == "vllm-omni"
-    assert result.protocol["experimental"]
+    assert not result.protocol["experimental"]
+
+
+HIFI: Final = wav(0, fmt=wav(0)[20:24] + (44_100).to_bytes(4, "little") + wav(0)[28:36]) + PCM
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path"),
+    [
+        ("vllm-omni", ""),
+        ("vllm-omni-sse", "/v1"),
+        ("vllm-omni-socket", ""),
+        ("vllm-omni-socket", "/v1/audio/speech/stream"),
+    ],
+)
+def test_the_rate_that_vllm_omni_does_not_tell_is_asked_of_its_wav(protocol: str, path: str) -> None:
+    answer = openai(audio("audio/wav", HIFI))
+    result, served = found(answer, path=path, protocol=protocol, voice="v")
+    assert result.protocol["settings"] == {"rate": 44_100}
+    assert result.note == "tts: 44100 Hz, as its WAV header tells"
+    (asked,) = served
+    assert (asked.path, json.loads(asked.body)["voice"]) == ("/v1/audio/speech", "v")
+    result, served = found(answer, path=path, protocol=protocol, rate=24_000)
+    assert (result.protocol["settings"], result.note, served) == ({}, None, [])
+
+
+@pytest.mark.parametrize(
+    ("wav_answer", "why"),
+    [(None, "HTTP 404: no"), (audio("audio/wav"), "the answer (audio/wav) does not tell it")],
+)
+def test_a_rate_that_is_not_found_out_is_left_to_the_run(wav_answer: Script | None, why: str) -> None:
+    result, _ = found(openai(wav_answer), protocol="vllm-omni")
+    assert result.protocol["settings"] == {}
+    assert result.note == f"tts: its sample rate was not found out: {why}"
 
 
 def test_a_path_of_its_own_is_asked_at_the_root_what_it_is() -> None:

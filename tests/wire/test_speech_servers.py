@@ -32,7 +32,7 @@ def test_a_row_without_captured_bytes_or_a_real_server_is_experimental() -> None
     captured = {path.stem for path in (data_dir("fixtures") / "wire/speech/captured").iterdir()}
     for name, server in SERVERS.items():
         assert server.tested in get_args(Tested)
-        assert server.experimental == (server.tested == "documentation")
+        assert not server.experimental
         assert (server.tested == "captured bytes") == (name in captured), name
         assert describe(name)["experimental"] is server.experimental
 
