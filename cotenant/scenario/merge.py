@@ -25,14 +25,14 @@ def extend(base: Document, over: Document) -> Document:
         path: place for path, place in base.places.items() if path[:1] not in [(key,) for key in _OWN_KEYS]
     }
     top = {key: value for key, value in over.data.items() if key != "extends"}
-    before = names(base.data)
+    before, wrong = names(base.data), _removed_for_nothing(base.data, over)
     _lay(data, places, top, over.places, ())
     places[()] = over.places.get((), "line 1")
     notes = take_out(data, places, before - names(data), stages="stages" not in over.data)
     return Document(
         data=data,
         places=places,
-        problems=base.problems + over.problems,
+        problems=(*base.problems, *over.problems, *wrong),
         notes=(*base.notes, *over.notes, *notes),
     )
 
@@ -87,6 +87,20 @@ def override(data: Any, places: dict[Path, str], text: str, *, keep_null: bool =
     for length in range(1, len(path) + 1):
         places.setdefault(path[:length], where)
     return []
+
+
+def _removed_for_nothing(base: Mapping[str, Any], over: Document) -> list[Problem]:
+    """The tenants and loads that `over` removes and `base` has not."""
+    items = ((key, over.data.get(key)) for key in ("tenants", "load"))
+    nulls = [
+        (key, name)
+        for key, inner in items
+        if isinstance(inner, dict)
+        for name, value in inner.items()
+        if value is None
+    ]
+    found = ((path, _not_there(base, path)) for path in nulls)
+    return [Problem(path=path, message=wrong, where=over.places.get(path)) for path, wrong in found if wrong]
 
 
 def _not_there(data: Mapping[str, Any], path: Path) -> str | None:

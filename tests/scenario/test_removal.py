@@ -79,6 +79,17 @@ def test_what_is_not_there_cannot_be_removed(wrong: str, told: str) -> None:
         without("all-together", f"{wrong}=null")
 
 
+def test_nor_by_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: all-together\ntenants:\n  hed: null\n")
+    with pytest.raises(UserError) as caught:
+        without(str(path))
+    assert "has one error" in str(caught.value)
+    assert "tenants.hed (line 3): there is no tenant 'hed' to remove; did you mean 'head'?" in str(
+        caught.value
+    )
+
+
 def test_an_error_says_what_went_before_it() -> None:
     gate = "gate=[{metric: speech.clean_share, op: '>=', limit: 0.9, stages: [talking-head]}]"
     with pytest.raises(UserError) as caught:
