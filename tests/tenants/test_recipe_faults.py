@@ -39,7 +39,12 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder on the path, for modules under the names of others' packages."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("DITTO_HOME", str(tmp_path))
+    _forget()
     yield tmp_path
+    _forget()
+
+
+def _forget() -> None:
     for name in ("faster_qwen3_tts", "stream_pipeline_online"):
         sys.modules.pop(name, None)
 

@@ -42,7 +42,12 @@ FRAME: Final = 640
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(STAND_INS))
     monkeypatch.setenv("DITTO_HOME", str(STAND_INS))
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
     for name in ("faster_qwen3_tts", "stream_pipeline_online"):
         sys.modules.pop(name, None)
 
