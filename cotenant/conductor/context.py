@@ -97,19 +97,21 @@ class State:
             return
         tenant = name.partition("@")[0]  # a replica has the id `tenant@number`
         run.mark_now("fault", f"tenant:{tenant}")
-        if tenant not in self.gone or not self.gone[tenant].for_good:
-            tail = launch.log_tail(run.run_dir / "logs", name)
-            self.lose(Gone(tenant=tenant, stage=self.stage, process=name, how=how, tail=tail))
+        tail = launch.log_tail(run.run_dir / "logs", name)
+        self.lose(Gone(tenant=tenant, stage=self.stage, process=name, how=how, tail=tail))
 
     def lose(self, gone: Gone) -> None:
-        """Whoever waits for its loads need not."""
-        self.gone[gone.tenant] = gone
+        """Whoever waits for its loads need not. One that has ended stays so, whatever was looked at since."""
+        known = self.gone.get(gone.tenant)
+        if known is None or not known.for_good:
+            self.gone[gone.tenant] = gone
         self._leaving[gone.tenant].set()
 
     def found(self, tenant: str) -> None:
-        """An attached service is there again."""
-        del self.gone[tenant]
-        self._leaving[tenant].clear()
+        """A service answers again, unless its program ended while that was looked at."""
+        if not self.gone[tenant].for_good:
+            del self.gone[tenant]
+            self._leaving[tenant].clear()
 
     async def leaves(self, tenant: str) -> None:
         """Until the tenant is gone."""

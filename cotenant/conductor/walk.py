@@ -68,7 +68,7 @@ class Walk:
                 self.state.found(tenant)
             elif gone.missed_in is not None and not gone.judged:
                 judged = await self.failed(self.run.run_dir, gone.missed_in)
-                self.state.gone[tenant] = replace(gone, judged=judged)
+                self.state.lose(replace(gone, judged=judged))
         return lacking(self.run.scenario, window, self.state.gone)
 
     def _leave_out(self, window: Window, gone: Gone) -> None:

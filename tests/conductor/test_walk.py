@@ -1,110 +1,15 @@
-"""The windows of a run when services are lost: which are run, what is said of the others, the time left."""
+"""The windows of a run when a process ends: which are run, what is said of the others, the time left."""
 
-import asyncio
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from cotenant.conductor.context import Run, State
-from cotenant.conductor.plan import LEAST_TAIL_NS, Window, windows
-from cotenant.conductor.preflight import Device
-from cotenant.conductor.reporter import Reporter
-from cotenant.conductor.walk import LadderStopped, Walk
+from cotenant.conductor.plan import LEAST_TAIL_NS
 from cotenant.errors import CouldNotRun
-from cotenant.live import progress
 from cotenant.run_dir import manifest
 from cotenant.run_dir.reader import read
-from cotenant.run_dir.writer import RunWriter
-from cotenant.scenario.auto import resolve
-from cotenant.scenario.load import load
 from cotenant.units import NS_PER_S
-
-ATTACHED = ("tenants.tts.engine=attach", "tenants.tts.url=http://127.0.0.1:9")
-Event = Callable[["Told"], None]
-
-
-class Told:
-    """A walk through `all-together` in which nothing is measured: what ran, what was shown and recorded."""
-
-    def __init__(self, folder: Path, *overrides: str, refused: Sequence[str] = ()) -> None:
-        self.shown: list[progress.State] = []
-        self.refused = set(refused)
-        self.ran: list[str] = []
-        self.given_up: list[str] = []
-        (folder / "logs").mkdir()
-        self.run = Run(
-            scenario=resolve(load("all-together", list(overrides)), "cpu"),
-            device=Device(kind="cpu", name="test", cpu_count=2),
-            run_dir=folder,
-            run_id="r",
-            writer=RunWriter(folder, "conductor", audio_limit_bytes=None),
-            progress=self,
-            audio_limit_bytes=0,
-            manifest={"schema": 1, "tool": "cotenant"},
-        )
-        self.state = State()
-        self.failing = True
-        self.walk = Walk(run=self.run, state=self.state, refuses=self._refuses, failed=self._failed)
-        self.plan = windows(self.run.scenario)
-
-    async def _failed(self, _run_dir: Path, stage: str) -> bool:
-        assert stage in self.ran
-        return self.failing
-
-    async def _refuses(self, url: str) -> bool:
-        return url in self.refused
-
-    def show(self, state: progress.State) -> None:
-        self.shown.append(state)
-
-    def line(self, text: str) -> None:
-        raise AssertionError(text)
-
-    def close(self) -> None:
-        pass
-
-    def end(self, process: str, how: str = "SIGKILL") -> None:
-        self.state.ended(self.run, process, how)
-
-    def through(self, events: dict[str, Event]) -> str:
-        """Walks; `events` happen in the window of their name. What the run ended by, `""` if by nothing."""
-
-        async def one(window: Window) -> None:
-            self.ran.append(window.stage)
-            if window.stage in events:
-                events[window.stage](self)
-            for name in window.loads:
-                hopeless = asyncio.ensure_future(self.walk.hopeless(name, window))
-                for _ in range(9):
-                    await asyncio.sleep(0)
-                if hopeless.done():
-                    self.given_up.append(f"{window.stage}: {name}")
-                hopeless.cancel()
-                await asyncio.gather(hopeless, return_exceptions=True)
-            if self.refused and "voices" in window.loads:
-                await self.walk.unsettled(window.stage, ["voices"])
-
-        async def main() -> str:
-            try:
-                await self.walk.through(self.plan, one, Reporter(self.run, self.state, self.plan))
-            except LadderStopped as stopped:
-                return str(stopped)
-            return ""
-
-        try:
-            return asyncio.run(main())
-        finally:
-            self.run.writer.close()
-
-    @property
-    def not_run(self) -> list[str]:
-        return [one["stage"] for one in self.run.manifest.get("not_run", ())]
-
-
-SOLO = ["solo:faces", "solo:decode", "solo:prefill"]
-LADDER = ["tts-alone", "talking-head", "llm-decode", "llm-long-prefill", "all-together"]
-AGAIN = "tts-alone/again"
+from tests.conductor.walking import AGAIN, LADDER, SOLO, Told
 
 
 @pytest.fixture
@@ -211,78 +116,3 @@ def test_nothing_is_run_without_who_ended_before_a_stage_was_measured(told: Told
         told.through({"solo:decode": lambda told: told.end("head")})
     assert told.ran == SOLO[:2]
     assert told.not_run == []
-
-
-def test_a_stage_is_measured_without_an_attached_service_before_the_rest_is_left_out(tmp_path: Path) -> None:
-    told = Told(tmp_path, *ATTACHED)
-    why = told.through({"llm-decode": lambda told: told.refused.add("http://127.0.0.1:9")})
-    # The whole settle limit is waited for once, in the stage that is measured without it.
-    assert told.given_up == []
-    assert told.ran == [*SOLO, *LADDER[:3]]
-    assert told.not_run == [*LADDER[3:], AGAIN]
-    assert why.startswith("the tenant 'tts' refused every connection from llm-decode on; not run without it")
-
-
-def test_nothing_is_left_out_while_no_stage_has_failed_for_it(tmp_path: Path) -> None:
-    told = Told(tmp_path, *ATTACHED)
-    told.failing = False
-    assert told.through({"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")}) == ""
-    assert told.ran == [*SOLO, *LADDER, AGAIN]
-    # But it is waited for no more.
-    assert {one for one in told.given_up if "voices" in one} == {
-        f"{name}: voices" for name in (*LADDER[2:], AGAIN)
-    }
-
-
-def test_a_launched_program_that_runs_on_without_its_server(tmp_path: Path) -> None:
-    launched = ("tenants.tts.engine=launch", "tenants.tts.command=[sh]", "tenants.tts.url=http://127.0.0.1:9")
-    told = Told(tmp_path, *launched)
-    told.through({"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")})
-    assert told.not_run == [*LADDER[2:], AGAIN]
-    (tmp_path / "b").mkdir()
-    told = Told(tmp_path / "b", *launched)
-
-    def end(told: Told) -> None:
-        told.end("tts")
-        told.refused.add("http://127.0.0.1:9")
-
-    assert told.through({"talking-head": end}).startswith("the tenant 'tts' ended (SIGKILL) in talking-head")
-    assert told.ran[-1] == "talking-head"
-
-
-def test_an_attached_service_that_is_there_again_is_measured(tmp_path: Path) -> None:
-    told = Told(tmp_path, *ATTACHED)
-    events: dict[str, Event] = {"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")}
-
-    async def refuses(url: str) -> bool:
-        if len(told.ran) == 5 and told.not_run == ["llm-decode"]:
-            told.refused.clear()
-        return url in told.refused
-
-    told.walk.refuses = refuses
-    why = told.through(events)
-    assert told.not_run == ["llm-decode"]
-    assert told.ran[-3:] == ["llm-long-prefill", "all-together", AGAIN]
-    assert "refused every connection from talking-head on; not run without it: llm-decode" in why
-    assert told.given_up == []
-
-
-def test_a_service_that_refuses_in_a_solo_window_is_missed_in_a_stage_and_not_waited_for(
-    tmp_path: Path,
-) -> None:
-    told = Told(
-        tmp_path, "tenants.llm.engine=attach", "tenants.llm.url=http://127.0.0.1:9", "tenants.llm.model=m"
-    )
-    told.refused.add("http://127.0.0.1:9")
-
-    async def one(window: Window) -> None:
-        told.ran.append(window.stage)
-        await told.walk.unsettled(
-            window.stage, [name for name in window.loads if name in ("decode", "prefill")]
-        )
-
-    with pytest.raises(LadderStopped):
-        asyncio.run(told.walk.through(told.plan, one, Reporter(told.run, told.state, told.plan)))
-    told.run.writer.close()
-    assert told.not_run == ["solo:prefill", "llm-long-prefill", "all-together"]
-    assert "llm-decode" in told.ran
