@@ -19,6 +19,7 @@ _OPENED: Final = pytest.StashKey[list[tuple[Path, dict[str, Any]]]]()
 # How many there were when a test began.
 _BEFORE: Final = pytest.StashKey[int]()
 _MOST_RUNS: Final = 3
+_WIDTH: Final = 120
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +75,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     outcome = yield
     report = outcome.get_result()
     if report.failed and FIXTURE in getattr(item, "fixturenames", ()):
-        width = item.config.get_terminal_writer().fullwidth
+        # pytest-xdist's workers have no terminal.
+        reporter = item.config.pluginmanager.get_plugin("terminalreporter")
+        width = _WIDTH if reporter is None else item.config.get_terminal_writer().fullwidth
         report.sections += [("cotenant", _told(path, options, width)) for path, options in _runs_of(item)]
 
 

@@ -81,6 +81,13 @@ def test_a_failure_shows_the_table_why_and_where_the_run_is(pytester: pytest.Pyt
     assert f"\nrun    {run_dir}\npage   cotenant report {run_dir} writes it\n" in section
 
 
+def test_a_failure_in_a_process_without_a_terminal(pytester: pytest.Pytester, run_dir: Path) -> None:
+    pytester.makepyfile(FAILS.format(path=str(run_dir)))
+    reports = pytester.inline_run("-p", "cotenant.pytest_plugin", "-p", "no:terminal").getfailures()
+    (told,) = [text for title, text in reports[0].sections if title == "cotenant"]
+    assert told.endswith(f"\nrun    {run_dir}\npage   cotenant report {run_dir} writes it")
+
+
 def test_only_the_runs_of_the_test_that_failed(pytester: pytest.Pytester, run_dir: Path) -> None:
     told = failing(
         pytester,
