@@ -84,7 +84,7 @@ def _left(stage: object, gone: set[str]) -> list[Any] | None:
     loads = stage.get("load") if isinstance(stage, dict) else None
     if not isinstance(loads, list):
         return None
-    left = [name for name in loads if name not in gone]
+    left = [name for name in loads if not isinstance(name, str) or name not in gone]
     return left if len(left) < len(loads) else None
 
 

@@ -117,6 +117,13 @@ def test_errors_in_stages_keep_their_lines(tmp_path: Path) -> None:
         without(str(path), "tenants.head=null")
 
 
+def test_what_is_no_name_among_a_stages_loads_stays_an_error_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: all-together\nstages:\n  - {name: a, load: [voices, [faces], prefill]}\n")
+    with pytest.raises(UserError, match=r"stages\[0\]\.load\[1\] \(line 3\): "):
+        without(str(path), "tenants.llm=null")
+
+
 def test_a_file_removes_and_may_say_itself_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("extends: all-together\ntenants:\n  head: null\n")
