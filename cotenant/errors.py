@@ -62,13 +62,17 @@ HINTS: Final[Mapping[str, str]] = {
 
 
 # What a refusal says of a field that a request had to have, as in `"type":"missing","loc":["body","voice"]`,
-# `voice: field required` and `you must provide a model parameter`.
+# `voice: field required`, `you must provide a model parameter` and `requires a 'voice' parameter`.
 _LACKS: Final = re.compile(
-    r"\b(?:missing|required|provide an?)\b\W{1,3}"
+    r"\b(?:missing|required|(?:provide|requires) an?)\b\W{1,3}"
     r"(?:(?:loc|body|required|field|parameter)\W{1,5}){0,3}(voice|model)\b"
     r"|\b(voice|model)\b\W{0,4}(?:(?:field|parameter|name|is|an?|are|must be|was)\W+){0,3}"
     r"(?:required|missing|provided|not (?:set|given|specified)|empty)\b",
     re.IGNORECASE,
+)
+# As `Unknown voice 'x'`, `Invalid voice` and `Unsupported CustomVoice speaker`; at most two words between.
+_NO_VOICE: Final = re.compile(
+    r"\b(?:unknown|invalid|unsupported)(?: [\w-]+){0,2} (?:voice|speaker)\b", re.IGNORECASE
 )
 # A refusal may repeat the whole request, which has fields that are not missing.
 _REPEATED: Final = re.compile(r'"input"\s*:\s*\{[^}]*(?:\}|$)')
@@ -100,6 +104,8 @@ def hint_of(
     if kind == "protocol" and tenant is not None and (lacks := _lacking(said)):
         sets = " ".join(f"--set tenants.{tenant}.{field}=NAME" for field in lacks)
         return f"it wants a {' and a '.join(lacks)}: {sets}"
+    if kind in ("protocol", "in_stream") and tenant is not None and _NO_VOICE.search(said):
+        return f"it has no such voice: --set tenants.{tenant}.voice=NAME, with one that it names"
     return HINTS.get(kind, "")
 
 

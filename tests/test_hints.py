@@ -114,6 +114,7 @@ FASTAPI = (
         ("HTTP 400: Missing required parameter: 'voice'.", ["voice"]),
         ("HTTP 400: model and voice are required", ["voice"]),
         ("HTTP 400: voice must be provided, model is required", ["voice", "model"]),
+        ("CustomVoice requires a 'voice' parameter when no default speaker is configured.", ["voice"]),
         ("HTTP 400: this model has no such voice", []),
         ("HTTP 400: the input is required by the model", []),
     ],
@@ -122,4 +123,22 @@ def test_a_field_that_a_server_requires_is_named(said: str, fields: list[str]) -
     hint = hint_of("protocol", tenant="tts", said=said)
     assert [field for field in ("voice", "model") if f"--set tenants.tts.{field}=NAME" in hint] == fields
     assert (hint == HINTS["protocol"]) == (not fields)
+    assert hint_of("server_error", tenant="tts", said=said) == HINTS["server_error"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('HTTP 400: {"error":{"message":"Invalid voice \'zoe\'. Supported: ryan, vivian"}}', True),
+        ("Unknown voice 'zoe'. Supported voices: default, Vivian, Ryan", True),
+        ("Unsupported Qwen3-TTS CustomVoice speaker 'zoe'", True),
+        ("HTTP 400: unknown field voice_url", False),
+        ("HTTP 400: invalid input: no voice can say that", False),
+    ],
+)
+def test_a_voice_that_a_server_does_not_have_is_to_be_another(said: str, told: bool) -> None:
+    hint = "it has no such voice: --set tenants.tts.voice=NAME, with one that it names"
+    for kind in ("protocol", "in_stream"):
+        assert hint_of(kind, tenant="tts", said=said) == (hint if told else HINTS[kind])
+        assert hint_of(kind, said=said) == HINTS[kind]
     assert hint_of("server_error", tenant="tts", said=said) == HINTS["server_error"]
