@@ -36,8 +36,8 @@ DEFAULT_GATES: Final = ("voice", "face")
 PROTOCOLS: Final[dict[str, tuple[str, ...]]] = {
     # The rows of `wire.speech_servers`.
     "speech": (
-        "openai", "vllm-omni", "vllm-omni-sse", "vllm-omni-socket", "sglang-omni", "kokoro-fastapi", "xtts",
-        "orpheus-fastapi", "pocket-tts", "piper", "cosyvoice", "cosyvoice-f32",
+        "openai", "vllm-omni", "vllm-omni-sse", "vllm-omni-socket", "sglang-omni", "sglang-omni-socket",
+        "kokoro-fastapi", "xtts", "orpheus-fastapi", "pocket-tts", "piper", "cosyvoice", "cosyvoice-f32",
     ),
     "face": ("cotenant", "websocket", "mjpeg"),
     # `openai`: what the server has and takes, found out before anything is measured.

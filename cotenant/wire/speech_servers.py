@@ -107,6 +107,14 @@ SERVERS: Final[Mapping[str, SpeechServer]] = {
         tested="captured bytes",
         how_tested=_SGLANG_OMNI,
     ),
+    "sglang-omni-socket": SpeechServer(
+        title="SGLang-Omni, text in pieces over a WebSocket",
+        path=_OPENAI_PATH + "/stream",
+        body="socket",
+        fixed=_BY_SOCKET,
+        tested="captured bytes",
+        how_tested=_SGLANG_OMNI,
+    ),
     "kokoro-fastapi": SpeechServer(
         title="Kokoro-FastAPI",
         path=_OPENAI_PATH,

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from cotenant.load.voice import Heard, Turn, speak
-from cotenant.units import NS_PER_MS
+from cotenant.units import NS_PER_MS, NS_PER_S
 from tests.load.rig import KeptRows, desk_for, new_stage, run, settings, tenant, voices
 
 TEXT: Final = "Rain falls. The harbour is quiet."
@@ -65,11 +65,13 @@ async def sent(socket: web.WebSocketResponse, *messages: bytes | dict[str, Any])
             await socket.send_json(message)
 
 
-def spoken(answer: Answer, url: str | None = None, **fields: Any) -> tuple[KeptRows, Heard, Session]:
+def spoken(
+    answer: Answer, url: str | None = None, protocol: str = "vllm-omni-socket", **fields: Any
+) -> tuple[KeptRows, Heard, Session]:
     async def work() -> tuple[KeptRows, Heard, Session]:
         session = Session(answer)
         async with session.serving() as served:
-            one = tenant(url or served, protocol="vllm-omni-socket", rate_hz=None, **fields)
+            one = tenant(url or served, protocol=protocol, **{"rate_hz": None, **fields})
             async with desk_for(settings([one], [voices()])) as (desk, rows):
                 due_ns = time.monotonic_ns()
                 turn = Turn(listener=0, due_ns=due_ns, delayed_ns=0, line=lambda: (3, TEXT), tap=None)
@@ -106,6 +108,20 @@ def test_a_good_utterance() -> None:
     assert bytes(rows.audio) == PIECE * 2
     assert not heard.failed
     assert heard.end_ns == row["done"] + 100 * NS_PER_MS
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given_hz", "rate_hz"),
+    [
+        ("vllm-omni-socket", 48_000, 48_000),
+        ("vllm-omni-socket", None, 24_000),
+        ("sglang-omni-socket", 48_000, 24_000),
+    ],
+)
+def test_whose_word_counts_for_the_rate(protocol: str, given_hz: int | None, rate_hz: int) -> None:
+    rows, _, _ = spoken(lambda socket: sent(socket, START, PIECE, END), protocol=protocol, rate_hz=given_hz)
+    assert rows.stream()["rate_hz"] == rate_hz
+    assert [chunk["media"] for chunk in rows.rows["chunks"]] == [len(PIECE) // 2 * NS_PER_S // rate_hz]
 
 
 async def _error(socket: web.WebSocketResponse) -> None:

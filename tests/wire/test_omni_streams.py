@@ -109,7 +109,7 @@ class Talked:
     """What is made of a session's messages."""
 
     def __init__(self, name: str, rate_hz: int | None = None) -> None:
-        server = SERVERS["vllm-omni-socket" if name.startswith("vllm") else "sglang-omni"]
+        server = SERVERS["-".join(name.split("-")[:3])]
         decoder = SpeechSocketDecoder(
             rate_hz=rate_hz, sample_format=server.sample_format, nominal=server.rate_from is not None
         )
