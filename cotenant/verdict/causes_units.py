@@ -1,7 +1,7 @@
 """What was being made when: for each burst of chunks or frames the time in which it was made, and whether it
 came too late."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,9 +21,9 @@ class Units:
 
     Of a stream whose playback had begun, from its second burst on. `start_ns` to `end_ns`: its making, from
     the arrival before, of a frame not before its sound was handed over, to its own (of one that never came,
-    to when it was given up). `stall_ns`: the silence
-    that it ended, 0 where it came in time. `stream` is a position in the stage's streams, `part` which third
-    of the stream it is in. `usual_ns`: the median making time of those that came in time.
+    to when it was given up). `stall_ns`: the silence that it ended, 0 where it came in time. `stream` is a
+    position in the stage's streams, `part` which third of the stream it is in. `usual_ns`: the median making
+    time of those that came in time.
     """
 
     stream: Ints
@@ -91,12 +91,7 @@ def units_of(
     size = len(arrival_ns)
     stream = columns.owner(offsets)
     before = np.concatenate((arrival_ns[:1], arrival_ns[:-1]))
-    first = np.zeros(size, dtype=np.bool_)
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
-    head = arrival_ns - before >= BURST_NS
-    head |= first
-    # The row that opened each row's burst.
-    opened = np.maximum.accumulate(np.where(head, np.arange(size, dtype=np.int64), 0))
+    first, head, opened = _bursts(arrival_ns - before, offsets)
     late = _first_after(arrival_ns, offsets, events.stream, events.start_ns)
     came = late < offsets[1:][events.stream]
     row = np.where(came, opened[np.minimum(late, size - 1)] if size else -1, -1)
@@ -131,13 +126,15 @@ def units_of(
         part=np.concatenate((part, np.full(len(never), _PARTS - 1))).astype(np.int64),
         usual_ns=max(1, int(np.median(lengths))) if len(lengths) else 1,
     )
-    return units, Events(
-        stream=events.stream,
-        start_ns=events.start_ns,
-        duration_ns=events.duration_ns,
-        open=events.open,
-        unit=unit,
-    )
+    return units, replace(events, unit=unit)
+
+
+def _bursts(gap_ns: Ints, offsets: Ints) -> tuple[Bools, Bools, Ints]:
+    """Which rows are the first of their streams, which open a burst, and the row that opened each one's."""
+    first = np.zeros(len(gap_ns), dtype=np.bool_)
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    head = (gap_ns >= BURST_NS) | first
+    return first, head, np.maximum.accumulate(np.where(head, np.arange(len(gap_ns), dtype=np.int64), 0))
 
 
 def _first_after(values: Ints, offsets: Ints, stream: Ints, limit: Ints) -> Ints:

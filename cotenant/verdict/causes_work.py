@@ -15,7 +15,6 @@ from cotenant.verdict.facts import Facts
 from cotenant.verdict.plan import Load, StagePlan, within
 
 NO_TOKENS: Final = "it is not known when its answers began"
-NO_CLOCK: Final = "the GPU's clock was not recorded"
 # A clock that is this much below the baseline's is a slower GPU.
 THROTTLED: Final = 0.95
 # Something that took up this share of a usual making time was there beside it.

@@ -43,15 +43,20 @@ def left_out_caveats(plan: Plan, stage: StagePlan) -> Iterator[Caveat]:
             text = f"round {left.round + 1} of {rounds} was not run: {left.why}"
             yield caveat("round-not-run", text)
     needed = _tenants(plan, stage)
-    for t_ns, text in plan.faults:
-        kind, _, name = text.partition(":")
-        later = any(window.start_ns > t_ns for window in plan.lived.get(stage.name, ()))
-        if kind == _ENDED and later and name not in needed:
+    for name in _ended_before(plan, stage):
+        if name not in needed:
             yield caveat(
                 "neighbour-gone",
                 f"{name} had ended before: its memory was free, and what it does when idle was not done",
                 "what came before was measured beside it; run again when it stays up",
             )
+
+
+def _ended_before(plan: Plan, stage: StagePlan) -> dict[str, None]:
+    """The tenants that had ended before a window of the stage began, each once, however many its replicas."""
+    last_ns = max((window.start_ns for window in plan.lived.get(stage.name, ())), default=0)
+    faults = (text.partition(":") for t_ns, text in plan.faults if t_ns < last_ns)
+    return {name: None for kind, _, name in faults if kind == _ENDED}
 
 
 def waited_text(plan: Plan, stage: StagePlan) -> str:

@@ -95,7 +95,8 @@ def test_a_stage_without_a_neighbour_that_had_ended_says_so() -> None:
     builder = good_run()
     builder.scenario["stages"].append({"name": "after", "load": ["voices"]})
     builder.window("after", 300 * S, 360 * S)
-    builder.fault("tenant:llm", 100 * S)
+    for second in (100, 101):  # two replicas
+        builder.fault("tenant:llm", second * S)
     summary = judge(builder.build(), POINT)
     assert kinds(summary, 0).count("neighbour-gone") == 0  # it began before
     assert kinds(summary, 1).count("neighbour-gone") == 0  # it needs it

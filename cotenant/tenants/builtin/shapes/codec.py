@@ -34,7 +34,6 @@ class CodecSizes:
     upsampling: tuple[int, ...]
     decoder_channels: int
     rates: tuple[int, ...]
-    sample_rate_hz: int = 24_000
 
     @property
     def samples_per_frame(self) -> int:
