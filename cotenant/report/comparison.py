@@ -149,15 +149,17 @@ def _unclear(comparison: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
         said.append(f"B looks worse in {counted(worse, 'metric')}")
     else:
         said.append("nothing is known to be worse")
-    if (better or worse) and not _proven(entries):
-        said.append("no interval confirms it")
+    if alone := better + worse - _proven(entries):
+        said.append(f"no interval confirms {'it' if alone == better + worse else f'{alone} of these'}")
     if open_ := sum(entry["verdict"] == "inconclusive" and not entry.get("by_value") for entry in entries):
         said.append(f"{counted(open_, 'metric')} could not be told")
     if stages := [safe(stage["name"], 40) for stage in comparison["stages"] if "verdict" in stage["why"]]:
         said.append(f"{', '.join(stages)} could not be compared")
     if only := comparison["only_in_a"]:
         said.append(f"B has no {safe(', '.join(only))}")
-    return "UNCLEAR " + "; ".join(said if len(said) > 1 else [*said, "nothing could be compared"])
+    if not entries and not stages and not only:
+        said.append("nothing could be compared")
+    return "UNCLEAR " + "; ".join(said)
 
 
 def _better(entries: Sequence[Mapping[str, Any]]) -> str:

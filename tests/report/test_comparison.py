@@ -80,11 +80,13 @@ def test_a_value_that_its_interval_leaves_open_is_not_called_the_same() -> None:
     assert "looks worse, no interval confirms it\n" in render(comparison)
 
 
-def unclear(*words: tuple[str, str | None], **changes: Any) -> str:
-    """The last line of a comparison of one stage, its metrics' verdicts by interval and by value."""
+def unclear(*words: tuple[str, str | None], low: float = -3.0, **changes: Any) -> str:
+    """The last line of a comparison of one stage, its metrics' verdicts by interval and by value; the first
+    one's interval begins at `low`, the others hold zero."""
     found = compare_runs(GOOD, LATE, "interval")
     entry = {**found["stages"][1]["metrics"][0], "low": -3.0, "high": 5.0, "why": {}}
     metrics = [{**entry, "verdict": verdict, "by_value": by_value} for verdict, by_value in words]
+    metrics[:1] = [{**one, "low": low} for one in metrics[:1]]
     stage = {**found["stages"][1], "metrics": metrics, "why": {}, **changes}
     return verdict_line({**found, "verdict": "inconclusive", "paired": False, "stages": [stage]})
 
@@ -99,6 +101,13 @@ def test_an_unclear_comparison_says_how_it_looks_and_what_is_missing() -> None:
     )
     assert unclear(better, worse) == (
         "UNCLEAR B looks better in 1 metric, worse in 1; no interval confirms it" + how
+    )
+    proven = ("improvement", "improvement")
+    assert unclear(proven, worse, low=3.0) == (
+        "UNCLEAR B looks better in 1 metric, worse in 1; no interval confirms 1 of these" + how
+    )
+    assert unclear(proven, unknown, low=3.0) == (
+        "UNCLEAR B looks better in 1 metric, worse in none; 1 metric could not be told" + how
     )
     assert unclear(worse) == "UNCLEAR B looks worse in 1 metric; no interval confirms it" + how
     assert unclear(why={"verdict": "A: it was not measured"}) == (
