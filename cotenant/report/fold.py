@@ -23,7 +23,7 @@ def folded(text: str, width: int | None, first: str = "", rest: str | None = Non
             initial_indent=indent if lines else first,
             subsequent_indent=indent,
             break_on_hyphens=False,
-        ) or [first.rstrip()]
+        ) or [(indent if lines else first).rstrip()]
     return lines
 
 

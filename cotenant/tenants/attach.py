@@ -1,6 +1,7 @@
 """A tenant that somebody else runs: the only thing to do is to see that it answers."""
 
 import asyncio
+import errno
 import socket
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from cotenant.tenants.http_probe import HEALTH, connector, get, http_url
 
 _LIMIT_S = 5.0
 _CONNECT_LIMIT_S = 2.0
+_NO_WAY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETUNREACH)
 
 
 async def check(
@@ -47,7 +49,8 @@ async def facts(url: str, *, ca_file: str | None = None, insecure: bool = False)
 async def refuses(url: str) -> bool:
     """Whether each address of the url's host refuses a connection now: nothing listens there.
 
-    Silence, a name that does not resolve and any other failure say nothing of that.
+    Addresses of a family that this machine has no way to (`localhost` is often `::1` too) do not count.
+    Silence, a name that does not resolve and any other failure say nothing.
     """
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
@@ -55,14 +58,25 @@ async def refuses(url: str) -> bool:
     try:
         async with asyncio.timeout(_CONNECT_LIMIT_S):
             found = await loop.getaddrinfo(parts.hostname or "", port, type=socket.SOCK_STREAM)
-            for family, kind, protocol, _, address in found:
-                with socket.socket(family, kind, protocol) as probe:
-                    probe.setblocking(False)
-                    try:
-                        await loop.sock_connect(probe, address)
-                    except ConnectionRefusedError:
-                        continue
-                return False
+            refused = [
+                await _refused(family, kind, protocol, address)
+                for family, kind, protocol, _, address in found
+            ]
     except (OSError, UnicodeError):  # TimeoutError among them
         return False
-    return bool(found)
+    return True in refused and False not in refused
+
+
+async def _refused(family: int, kind: int, protocol: int, address: Any) -> bool | None:
+    """Whether an address refuses a connection; None where there is no way to any such. Raises OSError."""
+    try:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(probe, address)
+    except ConnectionRefusedError:
+        return True
+    except OSError as error:
+        if error.errno in _NO_WAY:
+            return None
+        raise
+    return False
