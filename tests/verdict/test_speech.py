@@ -197,7 +197,7 @@ def test_an_unknown_delay_is_not_none() -> None:
     assert stage["speech"]["delayed"] is None
     assert "of 1 utterance " in stage["why"]["speech.delayed"]
     assert stage["speech"]["delay_ms"] == {"p50": None, "p95": None}
-    assert "of 1 utterances" in stage["why"]["speech.delay_ms.p95"]
+    assert "of 1 utterance " in stage["why"]["speech.delay_ms.p95"]
 
 
 def test_how_long_turns_waited_is_a_metric_of_its_own_and_in_no_ttfa() -> None:
