@@ -3,13 +3,12 @@
 On plain data, because they are told together with the errors of single fields: there is no model then.
 """
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cotenant.scenario.builtin_checks import builtin_checks
+from cotenant.scenario.nearest import nearest
 from cotenant.scenario.protocol_checks import NOT_YET, protocol_checks
 from cotenant.scenario.schema import CONTEXT_TOKENS, GATE_PROFILES, PROTOCOLS, SHAPES
 from cotenant.scenario.serve_checks import serve_checks
@@ -20,8 +19,6 @@ from cotenant.scenario.yaml_text import Path
 
 Found = tuple[Path, str]
 
-SUGGESTIONS: Final = 20
-_CHOICES: Final = 40
 _GATE_RE: Final = re.compile(r"\s*[A-Za-z0-9_.-]+\s*(?:<=|>=|<|>)\s*([^\s<>=].*)")
 TENANT_OF_LOAD: Final = {"voices": "speech", "faces": "face", "completions": "completions"}
 _ENGINES_OF_FIELD: Final = {
@@ -34,19 +31,6 @@ _ENGINES_OF_FIELD: Final = {
     "url": ("launch", "attach"),
     "mps": ("builtin", "launch", "auto"),
 }
-
-
-def nearest(word: object, choices: Iterable[str], *, number: int = 0) -> str:
-    """`did you mean 'voices'? (a, b, voices)`, or the choices alone where none is near.
-
-    `number` of the same kind were told before: from SUGGESTIONS on none is searched, for that takes long.
-    """
-    known = list(itertools.islice(choices, _CHOICES + 1))
-    if not known:
-        return "there are none to choose from; add one"
-    shown = ", ".join(known[:_CHOICES]) + (", ..." if len(known) > _CHOICES else "")
-    close = get_close_matches(str(word)[:64], known, n=1, cutoff=0.6) if number < SUGGESTIONS else []
-    return f"did you mean {close[0]!r}? ({shown})" if close else f"use one of: {shown}"
 
 
 def cross_checks(data: Mapping[str, Any]) -> Iterator[Found]:

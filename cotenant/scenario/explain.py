@@ -6,7 +6,8 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, ValidationError
 
 from cotenant.scenario import schema
-from cotenant.scenario.checks import Found, nearest
+from cotenant.scenario.checks import Found
+from cotenant.scenario.nearest import nearest
 from cotenant.scenario.yaml_text import Path
 from cotenant.secret_forms import by_form
 

@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 
 from cotenant.errors import UserError
 from cotenant.scenario import frames, values
-from cotenant.scenario.checks import nearest
 from cotenant.scenario.model import Unit
+from cotenant.scenario.nearest import nearest
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.values import OrAuto, Whole
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from cotenant.errors import UserError
 from cotenant.resources import data_dir
 from cotenant.scenario import merge, removal, yaml_text
-from cotenant.scenario.checks import nearest
+from cotenant.scenario.nearest import nearest
 from cotenant.scenario.parse import checked, dump, parse
 from cotenant.scenario.plain import encodable
 from cotenant.scenario.schema import Gate, GateItem, Scenario

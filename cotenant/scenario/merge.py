@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cotenant.scenario.checks import nearest
+from cotenant.scenario.nearest import nearest
 from cotenant.scenario.removal import names, take_out
 from cotenant.scenario.yaml_text import Document, Path, Problem, parse_yaml, path_text
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from cotenant.errors import UserError
-from cotenant.scenario import checks
+from cotenant.scenario import nearest
 from cotenant.scenario.auto import DeviceKind, resolve
 from cotenant.scenario.load import load, packaged_names, parse
 from cotenant.scenario.schema import CONTEXT_TOKENS, SHAPES, Completions
@@ -85,7 +85,7 @@ def test_what_auto_chooses_does_not_fit_a_smaller_shape() -> None:
 
 def test_few_suggestions_are_searched_and_few_errors_listed() -> None:
     data = {f"lookahed{n}": 1 for n in range(5_000)}
-    with patch.object(checks, "get_close_matches", wraps=get_close_matches) as search:
+    with patch.object(nearest, "get_close_matches", wraps=get_close_matches) as search:
         with pytest.raises(UserError, match=r"has 500[0-9] errors") as caught:
             parse(data)
         assert search.call_count <= 20
