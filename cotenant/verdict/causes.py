@@ -4,8 +4,6 @@ The first form, from one recording: what was at work while a late chunk was bein
 work while chunks that came in time were. Nothing is named from overlap alone.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,11 +20,10 @@ from cotenant.verdict.causes_blame import (
     blame_voices,
     was_beside,
 )
-from cotenant.verdict.causes_evidence import evidence_of
+from cotenant.verdict.causes_entry import Run, control_share, entry_of
 from cotenant.verdict.causes_faces import slow_alone, usual_alone
 from cotenant.verdict.causes_ratio import RiskRatio
 from cotenant.verdict.causes_slow import Slower, added_by, costs_alone
-from cotenant.verdict.causes_stalls import Stall, stalls
 from cotenant.verdict.causes_text import (
     as_often_text,
     beside_text,
@@ -38,9 +35,7 @@ from cotenant.verdict.causes_text import (
     times,
 )
 from cotenant.verdict.causes_veto import NO_HOST, NO_TIMING
-from cotenant.verdict.causes_work import Work
 from cotenant.verdict.columns import Bools
-from cotenant.verdict.facts import Facts
 from cotenant.verdict.stages import StageFacts, a_a_ratios
 
 NO_STALL: Final = "no stall"
@@ -51,16 +46,6 @@ VETO_TEXT: Final = {
     "host": "{} began while the host woke a sleeper late (by up to {:.0f} ms, a large part of the delay)",
 }
 STARVED_TEXT: Final = "{} began while the tenants used all of their cores"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What the causes of a stage need to know of the others."""
-
-    facts: Facts
-    stages: Sequence[StageFacts]
-    again: StageFacts | None
-    withheld: str
 
 
 def causes_of(run: Run, found: StageFacts) -> tuple[list[dict[str, Any]], str]:
@@ -92,11 +77,11 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
             starved = word == "host" and blame.vetoes.starved[chosen].all()
             told = STARVED_TEXT if starved else VETO_TEXT[word]
             text = told.format(count_text(blame.of, int(chosen.sum()), len(chosen)), longest)
-            entries.append(_entry(run, found, blame, word, None, chosen, text))
+            entries.append(entry_of(run, found, blame, word, None, chosen, text))
     if (chosen := blame.word == VOICE).any():
         follows = [load.follows for load in run.facts.plan.of_kind(found.plan, "faces")]
         text = VOICE_TEXT.format(count_text(blame.of, int(chosen.sum()), len(chosen)))
-        entries.append(_entry(run, found, blame, VOICE, follows[0], chosen, text))
+        entries.append(entry_of(run, found, blame, VOICE, follows[0], chosen, text))
     free = ~np.isin(blame.word, ("own_load", "host", VOICE)) & (blame.vetoes.word == "")
     for name in blame.named:
         one = next(one for one in blame.beside if one.work.name == name)
@@ -104,10 +89,12 @@ def _entries(run: Run, found: StageFacts, blame: Blame) -> list[dict[str, Any]]:
         ratio = blame.ratios[name]
         if not chosen.any() or isinstance(ratio, str):
             continue
-        control = _control_share(blame, one.beside & one.known)
+        control = control_share(blame, one.beside & one.known)
         text = beside_text(blame.of, one.work.during, ratio, control)
         entries.append(
-            _entry(run, found, blame, one.work.what, one.work.who, chosen, text, ratio=ratio, control=control)
+            entry_of(
+                run, found, blame, one.work.what, one.work.who, chosen, text, ratio=ratio, control=control
+            )
         )
     for word in (WHOLE, ALONE):
         if (chosen := blame.word == word).any():
@@ -121,12 +108,12 @@ def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) 
     """The co-tenants as a whole; or the voice or face that is too slow by itself."""
     if word == ALONE or isinstance(blame.slow, str):
         tenant, text = _face_alone(run, found) if blame.of == "face" else _voice_alone(run, found, blame)
-        return _entry(run, found, blame, ALONE, tenant, chosen, text)
+        return entry_of(run, found, blame, ALONE, tenant, chosen, text)
     added = blame.added
     what, who = (_kind_of(blame, added[0]), added[0]) if len(added) == 1 else (WHOLE, None)
     if blame.of == "face":
         assert isinstance(blame.slow, Slower)
-        entry = _entry(run, found, blame, what, who, chosen, drawn_text(added, blame.slow))
+        entry = entry_of(run, found, blame, what, who, chosen, drawn_text(added, blame.slow))
         entry["evidence"] |= _bounds("slower_than_solo", blame.slow)
         entry["why"]["risk_ratio"] = f"{WITHIN}: the drawing is compared with the solo window's instead"
         return entry
@@ -135,7 +122,7 @@ def _whole(run: Run, found: StageFacts, blame: Blame, word: str, chosen: Bools) 
     text = slow_text(added, blame.slow, {load: cost for load, cost in costs.items() if load in added})
     if cleared:
         text += f"; {listed(cleared)} came and went within the stage, and stalls did not"
-    entry = _entry(run, found, blame, what, who, chosen, text)
+    entry = entry_of(run, found, blame, what, who, chosen, text)
     entry["evidence"] |= {f"slower_beside_{load}": float(f"{cost.value:.4g}") for load, cost in costs.items()}
     if isinstance(blame.slow, Slower):
         entry["evidence"] |= {
@@ -197,7 +184,7 @@ def _left(run: Run, found: StageFacts, blame: Blame, chosen: Bools) -> dict[str,
     if blame.of == "face" and (solo := usual_alone(run.facts, found.plan)):
         ratio_to_solo = blame.units.usual_ns / solo
         text += f"; frames take {times(ratio_to_solo)} times as long to draw as in the solo window"
-    entry = _entry(run, found, blame, UNATTRIBUTED, None, chosen, text)
+    entry = entry_of(run, found, blame, UNATTRIBUTED, None, chosen, text)
     for one in blame.beside:
         ratio = blame.ratios.get(one.work.name)
         if isinstance(ratio, RiskRatio) and one.work.name not in blame.named:
@@ -209,48 +196,3 @@ def _left(run: Run, found: StageFacts, blame: Blame, chosen: Bools) -> dict[str,
         entry["why"]["against_baseline"] = blame.slow
     entry["why"]["risk_ratio"] = "nothing is blamed"
     return entry
-
-
-def _entry(
-    run: Run,
-    found: StageFacts,
-    blame: Blame,
-    what: str,
-    who: str | None,
-    chosen: Bools,
-    text: str,
-    *,
-    ratio: RiskRatio | None = None,
-    control: float | None = None,
-) -> dict[str, Any]:
-    late = np.zeros(len(blame.units.start_ns), dtype=np.bool_)
-    late[blame.events.unit[chosen & (blame.events.unit >= 0)]] = True
-    works: list[Work] = [one.work for one in blame.beside]
-    evidence, why = evidence_of(run.facts, found.plan, blame.units, late, works)
-    total = int(blame.events.duration_ns.sum())
-    share = float(blame.events.duration_ns[chosen].sum()) / total if total else None
-    reasons = {f"evidence.{name}": reason for name, reason in why.items()}
-    if ratio is None:
-        reasons["risk_ratio"] = "it is no co-tenant that comes and goes"
-    if control is None:
-        reasons["control_share"] = "it is no co-tenant that comes and goes"
-    return {
-        "what": what,
-        "who": who,
-        "of": blame.of,
-        "text": text,
-        "stalls": int(np.count_nonzero(chosen)),
-        "share": None if share is None else round(share, 6),
-        "control_share": None if control is None else round(control, 6),
-        "risk_ratio": None if ratio is None else ratio.entry(),
-        "evidence": evidence,
-        "why": reasons,
-    }
-
-
-def _control_share(blame: Blame, beside: Bools) -> float | None:
-    in_time = ~blame.units.late
-    return float(beside[in_time].mean()) if in_time.any() else None
-
-
-__all__ = ["NO_STALL", "Run", "Stall", "blames_of", "causes_of", "stalls"]

@@ -10,8 +10,9 @@ from cotenant.verdict.binomial import clopper_pearson
 from cotenant.verdict.bootstrap import MIN_BLOCKS
 from cotenant.verdict.bounds import sample_of
 from cotenant.verdict.columns import Bools, Ints
+from cotenant.verdict.effective_size import design_effect, least_effect, per_block_of
 from cotenant.verdict.sample import Compared, Quantiles, Ratio, Sample, Share
-from cotenant.verdict.stats import Bounds, design_effect, least_effect, per_block_of
+from cotenant.verdict.stats import Bounds
 
 _MOST: Final = 1_000_000
 

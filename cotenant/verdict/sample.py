@@ -9,7 +9,8 @@ import numpy as np
 from cotenant.units import NS_PER_MS
 from cotenant.verdict.bootstrap import nearest_rank, nearest_ranks
 from cotenant.verdict.columns import Bools, Floats, Ints
-from cotenant.verdict.stats import TAIL, Rare, effective_size
+from cotenant.verdict.effective_size import effective_size
+from cotenant.verdict.stats import TAIL, Rare
 
 # Independent observations that bound a quantile from both sides at 95 %: 59 for p95 and p5, 299 for p99.
 ENOUGH: Final = {"p50": 5, "p95": 59, "p5": 59, "p99": 299}

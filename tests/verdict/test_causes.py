@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 from cotenant.records import TABLES, Recording
-from cotenant.verdict.causes import stalls
 from cotenant.verdict.causes_blame import compare
+from cotenant.verdict.causes_stalls import stalls
 from cotenant.verdict.causes_units import voice_units
 from cotenant.verdict.causes_work import besides, works_of
 from cotenant.verdict.facts import Facts, read_facts

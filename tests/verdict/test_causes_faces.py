@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from cotenant.records import Recording
-from cotenant.verdict.causes import stalls
 from cotenant.verdict.causes_blame import compare
 from cotenant.verdict.causes_faces import face_units, slower_than_solo
 from cotenant.verdict.causes_slow import Slower
+from cotenant.verdict.causes_stalls import stalls
 from cotenant.verdict.causes_units import Events, units_of
 from cotenant.verdict.causes_work import besides, works_of
 from cotenant.verdict.columns import NULL

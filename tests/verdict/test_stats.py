@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from cotenant.verdict.bootstrap import nearest_rank
+from cotenant.verdict.effective_size import design_effect, least_effect
 from cotenant.verdict.stats import (
     Rare,
-    design_effect,
-    least_effect,
     order_bounds,
     paired_bounds,
     paired_share_bounds,
