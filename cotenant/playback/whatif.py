@@ -9,7 +9,8 @@ import numpy as np
 from cotenant.playback.arrivals import PLUS_INF_NS, BoolArray, Int64Array, as_int64
 from cotenant.playback.blocks import Arrivals, Block, Records, blocks_of, records_of
 from cotenant.playback.drop_curve import drop_curve
-from cotenant.playback.fleet import play_fleet, starts_of
+from cotenant.playback.fleet import play_fleet
+from cotenant.playback.fleet_starts import starts_of
 from cotenant.playback.options import CLEAN_STALL_NS, AfterUnderrun, PlayerOptions, Start
 from cotenant.playback.refill_curve import refill_stalls
 from cotenant.playback.resume_curve import latest_need, least_lookahead, resume_curve

@@ -6,25 +6,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from cotenant.playback.arrivals import MINUS_INF_NS, NULL_NS, PLUS_INF_NS, Int64Array, prepare
-from cotenant.playback.continuity import CONTINUITY_NS
+from cotenant.playback.arrivals import MINUS_INF_NS, NULL_NS
 from cotenant.playback.csv_arrivals import CsvFrames, CsvStreams
 from cotenant.playback.face import FacePlayback, judge_face
 from cotenant.playback.fleet import FleetPlayback, play_fleet
-from cotenant.playback.gaps import gaps_time_weighted
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import Playback, play
 from cotenant.playback.whatif import WhatIf, what_if
 from cotenant.units import NS_PER_MS
 from cotenant.verdict.faces import STRAY_NS
-from cotenant.verdict.simulated_face import face_entry
+from cotenant.verdict.simulated_stream import chunks_of, exact_ms, stream_entry
 
 SCHEMA: Final = 1
 _CURVE_MS: Final = (0, 50, 100, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 4000, 5000)
-NO_AUDIO: Final = "no audio arrived"
-NEVER_BEGAN: Final = "cut off before playback began"
-SINGLE: Final = "a single chunk has no gap"
-NO_PREFILL: Final = "it was cut off: no prefill would have bridged what never came"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,137 +105,24 @@ def to_dict(simulation: Simulation, numbers: Sequence[int] | None = None) -> dic
         numbers = range(len(simulation.streams.names))
     return {
         "schema": SCHEMA,
-        "lookahead_ms": _ms(player.lookahead_ns),
+        "lookahead_ms": exact_ms(player.lookahead_ns),
         "start": player.start,
         "after_underrun": player.after_underrun,
-        "quantum_ms": _ms(player.quantum_ns),
-        "refill_ms": _ms(player.refill_target_ns) if player.after_underrun == "refill" else None,
-        "resync_after_ms": None if player.resync_after_ns is None else _ms(player.resync_after_ns),
-        "streams": [_stream(simulation, number) for number in numbers],
+        "quantum_ms": exact_ms(player.quantum_ns),
+        "refill_ms": exact_ms(player.refill_target_ns) if player.after_underrun == "refill" else None,
+        "resync_after_ms": None if player.resync_after_ns is None else exact_ms(player.resync_after_ns),
+        "streams": [
+            stream_entry(simulation.streams, player, simulation.played, simulation.faces.get(number), number)
+            for number in numbers
+        ],
         "clean_share": share,
         "warnings": warnings_of(simulation),
         "why": why,
     }
 
 
-def _stream(simulation: Simulation, number: int) -> dict[str, Any]:
-    played, why = simulation.played, {}
-    silent, began = int(played.chunks[number]) == 0, bool(played.began[number])
-    unheard = "" if began else NO_AUDIO if silent else NEVER_BEGAN
-
-    def time(key: str, column: Int64Array, *, infinite: str = "", lacking: str = unheard) -> float | None:
-        """`infinite`: what it counts as without audio; `lacking`: why there may be no value."""
-        value_ns = int(column[number])
-        if silent and infinite:
-            why[key] = infinite
-        elif value_ns == NULL_NS:
-            why[key] = lacking
-        elif abs(value_ns) >= PLUS_INF_NS:
-            why[key] = "+inf" if value_ns > 0 else "-inf"
-        else:
-            return _ms(value_ns)
-        return None
-
-    first = played.start_ns - np.where(played.start_ns == NULL_NS, 0, played.first_arrival_ns)
-    heard_ns, stall_ns = int(played.heard_ns[number]), int(played.stall_total_ns[number])
-    ratio = stall_ns / (stall_ns + heard_ns) if began and stall_ns + heard_ns else None
-    if ratio is None:
-        why["stall_ratio"] = unheard
-    if not began:
-        why["underruns"] = unheard
-    single = NO_AUDIO if silent else SINGLE
-    longest_ns = int(played.longest_stall_ns[number])
-    known = longest_ns != NULL_NS
-    if not known:
-        why |= {f"continuity.{name}": single for name in CONTINUITY_NS}
-    entry: dict[str, Any] = {
-        "stream": simulation.streams.names[number],
-        "chunks": int(played.chunks[number]),
-        "audio_ms": _ms(int(played.audio_ns[number])),
-        "first_sound_ms": time("first_sound_ms", first, infinite="+inf"),
-        "underruns": int(played.underruns[number]) if began else None,
-        "stall_ms": {
-            "total": time("stall_ms.total", played.stall_total_ns, infinite="+inf"),
-            "longest": time("stall_ms.longest", played.stall_longest_ns, infinite="+inf"),
-        },
-        "stall_ratio": ratio,
-        "headroom_ms": time("headroom_ms", played.headroom_ns, infinite="-inf"),
-        "required_lookahead_ms": time("required_lookahead_ms", played.required_lookahead_ns, infinite="+inf"),
-        "audio_underrun_ms": time("audio_underrun_ms", played.audio_underrun_ns, infinite="+inf"),
-        "longest_stall_ms": time("longest_stall_ms", played.longest_stall_ns, lacking=single),
-        "continuity": {name: longest_ns <= most if known else None for name, most in CONTINUITY_NS.items()},
-        "clean": bool(played.clean[number]),
-        "truncated": bool(played.truncated[number]),
-        "heard_ms": _ms(heard_ns),
-        "lost_ms": _ms(int(played.lost_ns[number])),
-        **_of_arrivals(simulation, number, why),
-        "events": _events(simulation, number),
-    }
-    if number in simulation.faces:
-        entry["face"] = face_entry(simulation.faces[number], why)
-    entry["why"] = why
-    return entry
-
-
-def _of_arrivals(simulation: Simulation, number: int, why: dict[str, str]) -> dict[str, Any]:
-    """What needs the chunks themselves."""
-    arrival, media = _chunks(simulation.streams, number)
-    ranks = (50, 95, 99)
-    found = gaps_time_weighted(np.diff(arrival), ranks)
-    weighted = {f"p{percent}": value for percent, value in zip(ranks, found, strict=True)}
-    if arrival.size < 2:
-        why |= {f"gap_time_weighted_ms.{name}": SINGLE if arrival.size else NO_AUDIO for name in weighted}
-    prefill_ns = None
-    if arrival.size == 0:
-        why["required_prefill_ms"] = "+inf"
-    else:
-        required_ns = int(simulation.played.required_lookahead_ns[number])
-        prefill_ns = required_prefill_ns(arrival, media, required_ns, simulation.player.quantum_ns)
-        if prefill_ns is None:
-            why["required_prefill_ms"] = NO_PREFILL
-    return {
-        "required_prefill_ms": None if prefill_ns is None else _ms(prefill_ns),
-        "gap_time_weighted_ms": {
-            name: None if value is None else _ms(value) for name, value in weighted.items()
-        },
-    }
-
-
-def required_prefill_ns(
-    arrival_ns: Int64Array, media_ns: Int64Array, required_lookahead_ns: int, quantum_ns: int = 0
-) -> int | None:
-    """The smallest lookahead of a `prefill` start without any underrun: one nanosecond more media than lies
-    before the first chunk that comes late enough, 0 where that is the first; None where no chunk does."""
-    since = arrival_ns - arrival_ns[0]
-    if quantum_ns:
-        since = -(-since // quantum_ns) * quantum_ns
-    late_enough = int(np.searchsorted(since, required_lookahead_ns))
-    if late_enough == arrival_ns.size:
-        return None
-    return int(media_ns[:late_enough].sum()) + 1 if late_enough else 0
-
-
-def _events(simulation: Simulation, number: int) -> list[dict[str, Any]]:
-    events, first_ns = simulation.played.events, int(simulation.played.first_arrival_ns[number])
-    low, high = np.searchsorted(events.stream, [number, number + 1]).tolist()
-    return [
-        {
-            "at_ms": _ms(int(events.start_ns[i]) - first_ns),
-            "media_ms": _ms(int(events.media_ns[i])),
-            "duration_ms": _ms(int(events.duration_ns[i])),
-            "open": bool(events.open[i]),
-        }
-        for i in range(low, high)
-    ]
-
-
-def _chunks(streams: CsvStreams, number: int) -> tuple[Int64Array, Int64Array]:
-    rows = slice(int(streams.arrivals.offsets[number]), int(streams.arrivals.offsets[number + 1]))
-    return prepare(streams.arrivals.arrival_ns[rows], streams.arrivals.media_ns[rows])
-
-
 def _voice(streams: CsvStreams, number: int, player: PlayerOptions) -> Playback:
-    arrival, media = _chunks(streams, number)
+    arrival, media = chunks_of(streams, number)
     arrivals = streams.arrivals
     ended = bool(arrivals.ended[number])
     return play(
@@ -251,8 +132,3 @@ def _voice(streams: CsvStreams, number: int, player: PlayerOptions) -> Playback:
         done_ns=int(arrivals.done_ns[number]) if ended else None,
         give_up_ns=int(arrivals.give_up_ns[number]),
     )
-
-
-def _ms(value_ns: int) -> float:
-    assert MINUS_INF_NS < value_ns < PLUS_INF_NS
-    return value_ns / NS_PER_MS
