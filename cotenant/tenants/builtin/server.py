@@ -19,7 +19,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from cotenant.errors import CotenantError, CouldNotRun, ExitCode
-from cotenant.tenants.builtin import packets, speed
+from cotenant.tenants.builtin import packets, source_service, speed
 from cotenant.tenants.builtin.runtime import Runtime, before_torch, explained
 from cotenant.tenants.builtin.service import Loop, Service
 from cotenant.tenants.builtin.step_loop import StepLoop
@@ -82,8 +82,6 @@ KINDS: Final[Mapping[str, Callable[[argparse.Namespace, Runtime], Service]]] = {
 def service_of(options: argparse.Namespace) -> Service:
     """The server that the command line asks for."""
     if options.source is not None:
-        from cotenant.tenants.builtin import source_service
-
         return source_service.make(options)
     before_torch()
     runtime = Runtime(
@@ -129,7 +127,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         help="ns of host time besides for each step, or clip of a face",
     )
     parser.add_argument("--seed", type=int, default=7, help="of the weights and the sampling")
-    _add_source(parser)
+    source_service.add_options(parser)
     options = parser.parse_args(arguments)
     for name, least in (("threads", 1), ("voices", 1), ("context_frames", 0), ("step_overhead", 0),
                         ("workers", 1), ("batch", 1)):  # fmt: skip
@@ -138,20 +136,6 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     if not 0 <= options.port <= 65535:
         parser.error("--port must be from 0 to 65535")
     return options
-
-
-def _add_source(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("a generator of your own in place of the built-in engine")
-    group.add_argument(
-        "--from",
-        dest="source",
-        metavar="MODULE:NAME",
-        help="what makes the pieces; `cotenant serve --help` shows one",
-    )
-    group.add_argument("--rate", type=int, help="speech: of its samples, in Hz, if it does not tell")
-    group.add_argument("--sample-format", choices=["s16", "f32"], default="s16", help="speech: as sent")
-    group.add_argument("--workers", type=int, default=1, help="requests that are worked on at once")
-    group.add_argument("--batch", type=int, default=1, help="speech: requests that one worker takes together")
 
 
 async def _health(request: web.Request) -> web.Response:

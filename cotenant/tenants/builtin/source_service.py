@@ -15,6 +15,21 @@ from cotenant.tenants.builtin.workers import Run, Workers
 _SPEECH_ONLY: Final = ("rate", "batch")
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What a server's command takes for a generator of the user's own."""
+    group = parser.add_argument_group("a generator of your own in place of the built-in engine")
+    group.add_argument(
+        "--from",
+        dest="source",
+        metavar="MODULE:NAME",
+        help="what makes the pieces; `cotenant serve --help` shows one",
+    )
+    group.add_argument("--rate", type=int, help="speech: of its samples, in Hz, if it does not tell")
+    group.add_argument("--sample-format", choices=["s16", "f32"], default="s16", help="speech: as sent")
+    group.add_argument("--workers", type=int, default=1, help="requests that are worked on at once")
+    group.add_argument("--batch", type=int, default=1, help="speech: requests that one worker takes together")
+
+
 def make(options: argparse.Namespace) -> Service:
     """The service; from here on what the process prints goes to standard error.
 
