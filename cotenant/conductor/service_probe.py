@@ -71,7 +71,7 @@ async def _look_at(name: str, tenant: Tenant, secrets: Secrets) -> ServiceFacts:
         text = secrets.text(str(error).removeprefix(f"{name}: "))
         return ServiceFacts(name=name, what=what, trouble=Trouble(text=text), key_trouble=key_trouble)
     to_try = tenant.engine == "attach" and key_trouble is None
-    return ServiceFacts(name=name, what=what, key_trouble=key_trouble, to_try=to_try)
+    return ServiceFacts(name=name, what=secrets.text(what), key_trouble=key_trouble, to_try=to_try)
 
 
 def _what(tenant: Tenant) -> str:

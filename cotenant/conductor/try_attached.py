@@ -50,8 +50,14 @@ async def _try_all(
     scenario: Scenario, said: Scenario, names: Sequence[str], limit_ns: int, tell: Tell
 ) -> tuple[Tried, ...]:
     attempt = partial(_try_one, said)
-    tried = await asyncio.gather(*(within_limit(attempt, scenario, name, limit_ns, tell) for name in names))
     secrets = secrets_of(scenario, os.environ)
+
+    def tell_plain(text: str) -> None:
+        tell(secrets.text(text))
+
+    tried = await asyncio.gather(
+        *(within_limit(attempt, scenario, name, limit_ns, tell_plain) for name in names)
+    )
     return tuple(
         _without(secrets, replace(one, beside=tuple(name for name in names if name != one.tenant)))
         for one in tried
@@ -231,8 +237,9 @@ def _asked_for(tenant: Tenant) -> str:
 
 
 def _without(secrets: Secrets, tried: Tried) -> Tried:
-    """Without what a server repeated of the scenario's keys."""
+    """Without the scenario's keys, in its address and in what a server repeated."""
     bad = tried.failed
     hidden = None if bad is None else replace(bad, text=secrets.text(bad.text), hint=secrets.text(bad.hint))
     notes = tuple(replace(note, text=secrets.text(note.text)) for note in tried.notes)
-    return replace(tried, failed=hidden, told=tuple(map(secrets.text, tried.told)), notes=notes)
+    told = tuple(map(secrets.text, tried.told))
+    return replace(tried, url=secrets.text(tried.url), failed=hidden, told=told, notes=notes)

@@ -195,7 +195,7 @@ def test_a_refused_key_is_named_and_not_told(
         return Script(status=401, pieces=[(0, said)], headers=JSON)
 
     def ask(url: str) -> int:
-        one = {"url": f"{url}/?api_key={KEY}", "protocol": protocol, "api_key_env": "MY_KEY"}
+        one = {"url": f"{url}/{KEY}/?api_key={KEY}", "protocol": protocol, "api_key_env": "MY_KEY"}
         path = write(
             tmp_path, tts={**one, "extra": {"password": deep}}, llm={**one, "extra": {"x": {"token": deep}}}
         )
