@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +10,15 @@ from typing import Final
 from cotenant.errors import ServiceError
 from cotenant.units import NS_PER_S
 from cotenant.wire.frames import FrameHeader
+from cotenant.wire.multipart import boundary_of, length_of, patterns, type_of
 
-_TYPE: Final = "multipart/x-mixed-replace"
-_BOUNDARY_RE: Final = re.compile(r';\s*boundary\s*=\s*(?:"([^"]*)"|([^;]*))', re.IGNORECASE)
 _HEAD_LIMIT_BYTES: Final = 64 << 10
 _PREAMBLE_LIMIT_BYTES: Final = 1 << 20
 _PICTURE_LIMIT_BYTES: Final = 64 << 20
 _DELIMITER_LIMIT_BYTES: Final = 512
 _JPEG: Final = b"\xff\xd8"
 _JPEG_END: Final = b"\xff\xd9"
+_JPEG_TYPES: Final = ("image/jpeg", "image/jpg")
 _DAY_S: Final = 24 * 3600
 
 
@@ -42,11 +41,6 @@ class MjpegDecoder:
 
     def __init__(self, content_type: str, *, fps: int, time_header: str | None = None) -> None:
         """Raises ServiceError("protocol") for another type of answer."""
-        kind = content_type.partition(";")[0].strip().lower()
-        if kind != _TYPE:
-            raise ServiceError("protocol", f"the answer is {kind or 'of no type'}, not {_TYPE}", offset=0)
-        found = _BOUNDARY_RE.search(content_type)
-        name = (found[1] if found[1] is not None else found[2]).strip() if found else ""
         self.ended = False
         self.fault: ServiceError | None = None
         self._fps, self._time_header = fps, time_header.lower() if time_header is not None else None
@@ -54,7 +48,7 @@ class MjpegDecoder:
         self._reads: deque[tuple[int, int]] = deque()  # (offset behind it, arrival)
         self._offset = 0  # of the buffer's first byte
         self._skipped_bytes = 0  # of what is no picture, since the last delimiter
-        self._delimiter_re, self._end_re = _patterns(name)
+        self._delimiter_re, self._end_re = patterns(boundary_of(content_type))
         self._head: dict[str, str] | None = None  # of the part whose header is being read
         self._head_bytes = 0
         self._left_bytes: int | None = None
@@ -141,7 +135,7 @@ class MjpegDecoder:
                 raise ServiceError("protocol", "1 MiB without the boundary that the Content-Type names")
             return
         if found["core"] and self._end_re is None:
-            self._delimiter_re, self._end_re = _patterns(found["core"].decode("latin-1"))
+            self._delimiter_re, self._end_re = patterns(found["core"].decode("latin-1"))
         self._skipped_bytes = 0
         if found["close"]:
             self.ended = True
@@ -157,15 +151,7 @@ class MjpegDecoder:
             name, _, value = line.decode("latin-1").partition(":")
             self._head[name.strip().lower()] = value.strip()
             return
-        told = self._head.get("content-length")
-        self._body_bytes, self._left_bytes = 0, None
-        if told is not None:
-            if (
-                not (told.isascii() and told.isdecimal() and len(told) < 12)
-                or int(told) > _PICTURE_LIMIT_BYTES
-            ):
-                raise ServiceError("protocol", f"a part's Content-Length is {told[:40]!r}")
-            self._left_bytes = int(told)
+        self._body_bytes, self._left_bytes = 0, length_of(self._head, most=_PICTURE_LIMIT_BYTES)
 
     def _body(self, pictures: list[Picture]) -> bool:
         assert self._body_bytes is not None
@@ -199,18 +185,14 @@ class MjpegDecoder:
 
     def _begins(self) -> bool:
         """Looks at a picture's first bytes; False when they are not there yet."""
-        if not self._is_jpeg() or self._left_bytes == 0:
+        assert self._head is not None
+        if type_of(self._head) not in _JPEG_TYPES or self._left_bytes == 0:
             return True
         if len(self._buffer) < len(_JPEG):
             return False
         if not self._buffer.startswith(_JPEG):
             raise ServiceError("protocol", f"a part that is no JPEG: {bytes(self._buffer[:16])!r}")
         return True
-
-    def _is_jpeg(self) -> bool:
-        assert self._head is not None
-        kind = self._head.get("content-type", "image/jpeg").partition(";")[0].strip().lower()
-        return kind in ("image/jpeg", "image/jpg")
 
     def _drop(self, size: int) -> None:
         assert self._body_bytes is not None
@@ -229,8 +211,7 @@ class MjpegDecoder:
         assert self._head is not None
         end, payload_bytes = self._offset + size, self._body_bytes + size
         arrival_ns = next(arrival for behind, arrival in self._reads if behind >= end)
-        kind = self._head.get("content-type", "image/jpeg").lower()
-        if payload_bytes and kind.startswith("image/"):
+        if payload_bytes and type_of(self._head).startswith("image/"):
             header = FrameHeader(
                 index=self._number, media_time_ns=self._media_ns(), payload_bytes=payload_bytes
             )
@@ -254,12 +235,3 @@ class MjpegDecoder:
         if not 0 <= since_s <= _DAY_S:
             raise ServiceError("protocol", f"a picture's {self._time_header} is {told[:40]!r}, no later time")
         return round(since_s * NS_PER_S)
-
-
-def _patterns(name: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes] | None]:
-    """A whole delimiter line, and what ends a picture; of an unknown boundary any line with two dashes."""
-    if not name:
-        return re.compile(rb"--(?P<core>[^\r\n]{1,200}?)(?P<close>--)?[ \t]*\r?"), None
-    core = re.escape((name.lstrip("-") or name).encode("latin-1", "replace"))
-    line = rb"-{2,8}(?P<core>" + core + rb")(?P<close>--)?[ \t]*"
-    return re.compile(line + rb"\r?"), re.compile(line + rb"\r?(?:\n|$)")
