@@ -68,8 +68,7 @@ class Transport:
         """Sends now, reads to the end, closes the connection; `outcome` has it all, also when cancelled.
 
         Leaves `outcome.end` None only if cancelled: whoever cancels says what that was. Where the stream has
-        said that it is complete before the response was, the connection is closed a moment later, so that the
-        server's last bytes meet no reset. It serves no second request.
+        said that it is complete before the response was, the close comes a moment later, without a reset.
         """
         connection: Connection | None = None
         going: _Exchange | None = None

@@ -135,15 +135,12 @@ class FakeLibrary:
         return OK
 
     def _nvmlDeviceGetMemoryInfo(self, handle: Any, memory: Any) -> int:
-        gpu = self._gpu(handle)
-        if self._slice(handle) is None:
-            memory._obj.total, memory._obj.used = gpu.memory_total_bytes, gpu.memory_used_bytes
-        else:
-            memory._obj.total, memory._obj.used = gpu.slice_total_bytes, gpu.slice_used_bytes
+        gpu, whole = self._gpu(handle), self._slice(handle) is None
+        memory._obj.total = gpu.memory_total_bytes if whole else gpu.slice_total_bytes
+        memory._obj.used = gpu.memory_used_bytes if whole else gpu.slice_used_bytes
         return OK
 
-    def _nvmlDeviceGetMemoryInfo_v2(self, handle: Any, memory: Any) -> int:
-        return self._nvmlDeviceGetMemoryInfo(handle, memory)
+    _nvmlDeviceGetMemoryInfo_v2 = _nvmlDeviceGetMemoryInfo
 
     def _nvmlDeviceGetClockInfo(self, handle: Any, kind: Any, mhz: Any) -> int:
         mhz._obj.value = self._gpu(handle).clocks_mhz[kind.value]
@@ -170,8 +167,7 @@ class FakeLibrary:
         return OK
 
     def _nvmlDeviceGetTotalEnergyConsumption(self, handle: Any, energy: Any) -> int:
-        per_s = self._gpu(handle).energy_mj_per_s
-        energy._obj.value = time.monotonic_ns() * per_s // 1_000_000_000
+        energy._obj.value = time.monotonic_ns() * self._gpu(handle).energy_mj_per_s // 1_000_000_000
         return OK
 
     def _nvmlDeviceGetUtilizationRates(self, handle: Any, rates: Any) -> int:
@@ -199,8 +195,7 @@ class FakeLibrary:
     def _nvmlDeviceGetMPSComputeRunningProcesses_v3(self, handle: Any, count: Any, array: Any) -> int:
         return _fill(self._gpu(handle).mps_processes, count, array)
 
-    def _nvmlDeviceGetMPSComputeRunningProcesses_v2(self, handle: Any, count: Any, array: Any) -> int:
-        return _fill(self._gpu(handle).mps_processes, count, array)
+    _nvmlDeviceGetMPSComputeRunningProcesses_v2 = _nvmlDeviceGetMPSComputeRunningProcesses_v3
 
     def _nvmlGpmQueryDeviceSupport(self, handle: Any, support: Any) -> int:
         support._obj.isSupportedDevice = int(self._gpu(handle).gpm)

@@ -185,10 +185,8 @@ def _read_host(recording: Recording) -> _Host:
 
 
 def _sources(recording: Recording, streams: Streams, host: _Host) -> dict[int, frozenset[str]]:
-    """Process index -> the sources one of which is its own, as far as the audio rows tell.
-
-    None where the process has no host rows, or may have none.
-    """
+    """Process index -> the sources one of which is its own, as far as the audio rows tell: empty where the
+    process has no host rows, or may have none."""
     written = {source for source, _ in host}
     named = _audio_writers(recording)
     own = {process: names & written for process, names in named.items()}
