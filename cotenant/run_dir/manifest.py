@@ -6,13 +6,15 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant.errors import UserError
 from cotenant.records import SCHEMA_VERSION
 
 MANIFEST_NAME = "manifest.json"
 TOOL = "cotenant"
+_OBJECTS: Final = ("anchor", "cores", "device", "observers", "tenants")
+_MANY: Final = 1_000_000
 
 
 def write(run_dir: Path, manifest: Mapping[str, Any]) -> None:
@@ -71,7 +73,20 @@ def read(run_dir: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("tool") != TOOL:
         raise UserError(f"{run_dir} was not recorded by {TOOL}: {MANIFEST_NAME} names another tool or none")
     _check_schema(run_dir, manifest.get("schema"))
+    _check_forms(path, manifest)
     return manifest
+
+
+def _check_forms(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raises UserError for what no version wrote; what an older one did not know is missing or null."""
+    for key in _OBJECTS:
+        if not isinstance(manifest.get(key) or {}, dict):
+            raise UserError(f"{path} is damaged: its {key} is no object; the run has to be repeated")
+    left_out = manifest.get("not_run") or []
+    listed = isinstance(left_out, list) and all(isinstance(one, dict) for one in left_out)
+    numbers = [manifest.get("looks"), *(one.get("round") for one in left_out)] if listed else [left_out]
+    if any(one is not None and (type(one) is not int or not 0 <= one < _MANY) for one in numbers):
+        raise UserError(f"{path} is damaged: its looks or not_run are wrong; the run has to be repeated")
 
 
 def _check_schema(run_dir: Path, schema: object) -> None:

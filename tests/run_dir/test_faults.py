@@ -81,6 +81,11 @@ def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
         ('{"tool": "cotenant"}', "schema is None"),
         ('{"schema": true, "tool": "cotenant"}', "schema is True"),
         ('{"schema": 0, "tool": "cotenant"}', "schema is 0"),
+        ('{"schema": 1, "tool": "cotenant", "cores": [0, 1]}', "its cores is no object"),
+        ('{"schema": 1, "tool": "cotenant", "device": "cpu"}', "its device is no object"),
+        ('{"schema": 1, "tool": "cotenant", "looks": "two"}', "its looks or not_run are wrong"),
+        ('{"schema": 1, "tool": "cotenant", "not_run": "all"}', "its looks or not_run are wrong"),
+        ('{"schema": 1, "tool": "cotenant", "not_run": [{"round": [1]}]}', "its looks or not_run are wrong"),
         ('{"schema": 2, "tool": "cotenant"}', "newer cotenant .schema 2, this one reads up to 1.*upgrade"),
     ],
 )
