@@ -1,5 +1,7 @@
-"""Ditto's online pipeline, for `serve face --from`. Not tried: written from its source, commit e9191cf.
+"""Ditto's online pipeline, for `serve face --from`. Not tried with released weights, nor on a GPU.
 
+Tried on a CPU: the code of commit e9191cf from audio to picture, its torch networks narrow and of random
+weights; those that it has as ONNX alone were constants, HuBERT one convolution (`tests/tenants/real_models`).
 `DITTO_HOME` is its checkout, with `checkpoints` in it. `DITTO_DATA` (the engines' folder), `DITTO_CFG` and
 `DITTO_PORTRAIT` name others than the ones that it ships.
 """
@@ -51,25 +53,51 @@ class _Head:
         self._sdk.avatar_registrar = lambda *args, **more: dict(register(*args, **more))
         # The last of its threads would write a film: `_frames` takes that queue in its place.
         self._sdk.writer_worker = _nothing
+        self._try(config)
 
     def __call__(self, audio: Iterable[NDArray[np.int16]], fps: int) -> Iterator[NDArray[np.uint8]]:
         """RGB frames, shape (height, width, 3), as they come: one for each 40 ms of audio at 16 kHz."""
         if fps != FPS:
             raise ValueError(f"Ditto makes {FPS} frames a second; ask for fps: {FPS}")
         sdk, counted = self._sdk, _Counted(audio)
-        sdk.setup(self._portrait, f"{tempfile.gettempdir()}/no-film")
-        sdk.writer.close()
+        self._begin()
         with ThreadPoolExecutor(1, "ditto-audio") as thread:
             fed = thread.submit(_feed, sdk, counted)
             try:
                 for number, frame in enumerate(_frames(sdk)):
-                    if counted.reaches(number):
-                        yield frame
+                    if counted.ends_before(number):
+                        break
+                    yield frame
+                    if counted.ends_before(number + 1):
+                        break  # what the filled-up last clip has more is not waited for
             finally:
                 _end(sdk)
             fed.result()
         if sdk.worker_exception is not None:
             raise sdk.worker_exception
+
+    def _begin(self) -> None:
+        self._sdk.setup(self._portrait, f"{tempfile.gettempdir()}/no-film")
+        self._sdk.writer.close()
+
+    def _try(self, config: str) -> None:
+        """Begins a clip and ends it: else what is wrong would be told to each client, and to none before.
+
+        Raises CouldNotRun.
+        """
+        try:
+            self._begin()
+        except Exception as error:  # noqa: BLE001 - it may raise anything
+            log_failure(log, f"beginning with {self._portrait} failed", error)
+            raise CouldNotRun(
+                f"Ditto does not begin with {self._portrait}: {first_line(error)}; DITTO_PORTRAIT names "
+                "another picture, one of a face"
+            ) from None
+        _end(self._sdk)
+        if not self._sdk.online_mode:
+            raise CouldNotRun(
+                f"{config} is a configuration of Ditto's offline pipeline; DITTO_CFG names an online one"
+            )
 
 
 class _Counted:
@@ -84,16 +112,14 @@ class _Counted:
             yield piece
         self._over = True
 
-    def reaches(self, frame: int) -> bool:
-        """False for a frame behind its end, as the filled-up last clip has some."""
-        return not self._over or frame * FRAME_SAMPLES < self._samples
+    def ends_before(self, frame: int) -> bool:
+        """Whether it is over, and the frame behind its end."""
+        return self._over and frame * FRAME_SAMPLES >= self._samples
 
 
 def _feed(sdk: Any, audio: Iterable[NDArray[np.int16]]) -> None:
     """Hands all audio over, in a thread of its own: frames come out meanwhile."""
     try:
-        if not sdk.online_mode:
-            raise ValueError("DITTO_CFG is a configuration of the offline pipeline; take the online one")
         for window in windows(audio, sdk.audio2motion.valid_clip_len):
             sdk.run_chunk(window, CHUNK)
             if sdk.stop_event.is_set():
