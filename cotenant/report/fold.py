@@ -27,12 +27,10 @@ def folded(text: str, width: int | None, first: str = "", rest: str | None = Non
     return lines
 
 
-def folded_parts(
-    parts: Sequence[str], width: int | None, first: str = "", rest: str | None = None
-) -> list[str]:
+def folded_parts(parts: Sequence[str], width: int | None, first: str = "") -> list[str]:
     """The parts with commas between them, none of them broken where it fits into a line."""
     whole = ", ".join(part.replace(" ", _UNBROKEN) for part in parts)
-    return [line.replace(_UNBROKEN, " ") for line in folded(whole, width, first, rest)]
+    return [line.replace(_UNBROKEN, " ") for line in folded(whole, width, first)]
 
 
 def longest_word(texts: Sequence[str]) -> int:

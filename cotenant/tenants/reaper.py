@@ -1,7 +1,7 @@
 """The reaper: a small process that starts every child of a run and lets none outlive the conductor.
 
 Run as `python -m cotenant.tenants.reaper [SOCKET]`. One JSON object a line: on stdin
-`{"do": "start", "id", "argv", "log", "env"?, "nice"?, "cpus"?, "cwd"?}` and `{"do": "signal", "id", "sig"}`
+`{"do": "start", "id", "argv", "log", "env"?, "nice"?, "cpus"?}` and `{"do": "signal", "id", "sig"}`
 (to the child's group); on stdout `{"event": "started", "id", "pid"}`, `{"event": "failed", "id", "error"}`
 and `{"event": "exited", "id", "code", "signal"}` (one of the two is null). When stdin ends, however its
 writer died, all groups get TERM, what is left KILL, every descendant included, SOCKET and its folder go, and
@@ -118,7 +118,6 @@ def _start(command: dict[str, Any]) -> int:
             stdout=output,
             stderr=output,
             env=command.get("env"),
-            cwd=command.get("cwd"),
             process_group=0,
             preexec_fn=prepare,
         )

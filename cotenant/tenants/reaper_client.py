@@ -90,7 +90,6 @@ class Reaper:
         env: Mapping[str, str] | None = None,
         nice: int = 0,
         cpus: Sequence[int] | None = None,
-        cwd: Path | None = None,
     ) -> int:
         """Start a child; its pid. `env` is added to this process's environment.
 
@@ -107,7 +106,6 @@ class Reaper:
         self._tell(
             do="start", id=identifier, argv=list(argv), env={**os.environ, **(env or {})},
             log=_absolute(log), nice=nice, cpus=cpus or self._cpus,
-            cwd=None if cwd is None else str(cwd),
         )  # fmt: skip
         try:
             self._pids[identifier] = await started

@@ -1,12 +1,15 @@
 """The `distributions` of the page's data: how the utterances of each stage are spread."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from cotenant.playback.arrivals import PLUS_INF_NS
 from cotenant.report.page.base import Base, numbers
 from cotenant.units import NS_PER_MS
+
+# Of one metric in one stage: what a line can show.
+_MOST: Final = 512
 
 
 def distributions(base: Base) -> dict[str, Any]:
@@ -38,13 +41,13 @@ def _paired_order(base: Base) -> list[str]:
     return names
 
 
-def spread(values: Any, most: int = 512) -> dict[str, Any]:
+def spread(values: Any) -> dict[str, Any]:
     """Sorted values, or as many quantiles of them; infinities, which `n` counts too, apart."""
     finite = np.sort(values[np.isfinite(values)])
     shown = finite
-    if len(finite) > most:
-        places = np.minimum(((np.arange(most) + 0.5) / most * len(finite)).astype(np.int64), len(finite) - 1)
-        shown = finite[places]
+    if len(finite) > _MOST:
+        ranks = (np.arange(_MOST) + 0.5) / _MOST * len(finite)
+        shown = finite[np.minimum(ranks.astype(np.int64), len(finite) - 1)]
     return {
         "values": numbers(shown, 2),
         "n": len(values),
