@@ -98,8 +98,8 @@ def record(
     )
     recorded = Recorded(run_dir=run_dir, status="failed", why="an error of cotenant's own")
     try:
-        on_begin(run)
         with cores.kept_to(facts["cores"]["watch"]):
+            on_begin(run)  # whose threads stay off the load processes' cores too
             recorded = _climb_until_signal(run)
         writer.close()
     except CouldNotRun as error:

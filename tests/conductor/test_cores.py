@@ -2,11 +2,16 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from cotenant.conductor import cores
+from cotenant.conductor import cores, run
+from cotenant.conductor.context import Run
+from cotenant.conductor.preflight import Device
+from cotenant.live.progress import PlainProgress
+from cotenant.scenario.auto import resolve
 from cotenant.scenario.load import load
 from cotenant.tenants.reaper_client import Reaper
 
@@ -52,6 +57,28 @@ def test_the_conductor_keeps_to_its_cores_and_gets_its_own_back() -> None:
     assert os.sched_getaffinity(0) == before
     with cores.kept_to(None):
         assert os.sched_getaffinity(0) == before
+
+
+def test_a_thread_that_follows_the_run_keeps_to_the_conductors_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = max(os.sched_getaffinity(0))
+    seen: list[set[int]] = []
+
+    def begin(_run: Run) -> None:
+        thread = threading.Thread(target=lambda: seen.append(os.sched_getaffinity(0)))
+        thread.start()
+        thread.join()
+
+    monkeypatch.setattr(cores, "facts", lambda *_: {"watch": [last]})
+    done = run.Recorded(run_dir=tmp_path, status="complete")
+    monkeypatch.setattr(run, "_climb_until_signal", lambda _: done)
+    device = Device(kind="cpu", name="test", cpu_count=2)
+    scenario = resolve(load("tts-alone"), "cpu")
+    run.record(
+        scenario, device=device, out=tmp_path, make_progress=lambda: PlainProgress(print), on_begin=begin
+    )
+    assert seen == [{last}]
 
 
 def test_a_child_runs_on_the_cores_it_was_given(tmp_path: Path) -> None:
