@@ -1,23 +1,16 @@
-"""What a person sees at the end of a run."""
+"""What a person sees at the end of a run: the table, the notes, and nothing that steers the terminal."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from cotenant.report import junit, markdown
-from cotenant.report.console import render, verdict_line
+from cotenant.report.console import render
 from cotenant.report.notes import CPU_NOTE
 from cotenant.report.table import display_width
 from cotenant.report.text import safe
-from cotenant.verdict.summary import JudgeOptions, exit_code, judge
-from tests.verdict.recordings import MS, Builder, S, good_run
-
-
-def _shown(builder: Builder, width: int = 120, **options: Any) -> str:
-    recording = builder.build()
-    summary = judge(recording, JudgeOptions(**{"decision": "point", **options}))
-    return render(summary, recording.manifest, width)
+from cotenant.verdict.summary import JudgeOptions, judge
+from tests.report.shown import shown
+from tests.verdict.recordings import S, good_run
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 80, 100, 120, 200])
@@ -25,12 +18,12 @@ def _shown(builder: Builder, width: int = 120, **options: Any) -> str:
 def test_no_line_is_wider_than_the_terminal(width: int, bad: bool) -> None:
     builder = good_run(late_ms=900 if bad else 0, share=0.5)
     builder.scenario["gate"] = ["voice", "face"]
-    for line in _shown(builder, width).splitlines():
+    for line in shown(builder, width).splitlines():
         assert display_width(line) <= width, line
 
 
 def test_wide_table_has_a_row_for_each_stage() -> None:
-    text = _shown(good_run(late_ms=900, share=0.5), 140)
+    text = shown(good_run(late_ms=900, share=0.5), 140)
     head, alone, crowd = text.splitlines()[2:5]
     assert head.split("  ")[0] == "stage"
     for heading in (
@@ -57,13 +50,13 @@ def test_wide_table_has_a_row_for_each_stage() -> None:
 def test_an_invalid_stage_has_no_other_word_beside_that(late_ms: float, width: int) -> None:
     builder = good_run(late_ms=late_ms, share=1.0)
     builder.fault("settle:crowd", 79 * S)
-    (row,) = [line for line in _shown(builder, width).splitlines() if line.startswith("crowd ")]
+    (row,) = [line for line in shown(builder, width).splitlines() if line.startswith("crowd ")]
     assert row.endswith("  INVALID")
     assert not {"PASS", "FAIL"} & set(row.split())
 
 
 def test_narrow_form_has_every_stage_with_its_verdict() -> None:
-    text = _shown(good_run(late_ms=900, share=0.5), 60)
+    text = shown(good_run(late_ms=900, share=0.5), 60)
     lines = text.splitlines()
     assert any(line.startswith("alone") and line.endswith("PASS") for line in lines)
     assert any(line.startswith("crowd") and line.endswith("FAIL") for line in lines)
@@ -71,9 +64,9 @@ def test_narrow_form_has_every_stage_with_its_verdict() -> None:
 
 
 def test_what_a_cpu_does_not_tell_is_said_once() -> None:
-    text = " ".join(_shown(good_run(), 60).split())
+    text = " ".join(shown(good_run(), 60).split())
     assert text.count(CPU_NOTE) == 1
-    assert CPU_NOTE not in " ".join(_shown(good_run(device="gpu"), 60).split())
+    assert CPU_NOTE not in " ".join(shown(good_run(device="gpu"), 60).split())
 
 
 def test_of_services_on_another_machine_nothing_is_said_by_this_ones_cpu() -> None:
@@ -91,54 +84,11 @@ def test_of_services_on_another_machine_nothing_is_said_by_this_ones_cpu() -> No
         assert (f"{summary['scenario']} from " in text) is (away == names)
 
 
-def test_verdict_line_names_stage_value_limit_and_n() -> None:
-    builder = good_run(late_ms=1500, share=1.0)
-    word, sentence = verdict_line(judge(builder.build(), JudgeOptions()))
-    assert word == "FAIL"
-    assert sentence.startswith("crowd: 0 % of utterances clean, at least 95 % asked (n = 24)")
-    assert sentence.endswith("decided by point estimates")
-
-
-def test_inconclusive_says_how_many_more() -> None:
-    word, sentence = verdict_line(judge(good_run().build(), JudgeOptions(decision="interval")))
-    assert word == "INCONCLUSIVE"
-    assert "needs about 52 more utterances" in sentence
-
-
-def test_invalid_says_why_first() -> None:
-    builder = good_run()
-    builder.fault("settle:crowd", 79 * S)
-    word, sentence = verdict_line(judge(builder.build(), JudgeOptions()))
-    assert word == "INVALID"
-    assert sentence.startswith("crowd: not every load had its first output within the settle limit of 1m")
-
-
-def test_a_valid_failure_beside_an_invalid_stage_is_a_failure() -> None:
-    builder = good_run(late_ms=1500, share=1.0)
-    builder.fault("settle:alone", 79 * S)
-    summary = judge(builder.build(), JudgeOptions())
-    assert verdict_line(summary)[0] == "INVALID"
-    summary["stages"][0]["baseline"] = False
-    word, sentence = verdict_line(summary)
-    assert word == "FAIL"
-    assert sentence.startswith("crowd: ")
-
-
-def test_a_failing_baseline_is_said_and_nothing_is_claimed_against_it() -> None:
-    builder = good_run()
-    for row in builder.rows["chunks"]:
-        row["arrival"] += 900 * MS if row["seq"] >= 10 else 0
-    text = _shown(builder)
-    assert "the voice does not live here even alone: alone:" in text
-    assert "\nwhy" not in text
-    assert "untried" not in text
-
-
 def test_a_proven_lookahead_is_offered_and_one_that_breaks_a_gate_is_not_a_cure() -> None:
-    text = " ".join(_shown(good_run(late_ms=713, share=1.0)).split())
+    text = " ".join(shown(good_run(late_ms=713, share=1.0)).split())
     assert "mend with a lookahead of" in text
     assert "every gate of crowd passes, playback then starts at" in text
-    late = " ".join(_shown(good_run(late_ms=1500, share=1.0)).split())
+    late = " ".join(shown(good_run(late_ms=1500, share=1.0)).split())
     assert "but that is no cure: speech.time_to_playback_ms.p95 <= 1000 ms fails" in late
     assert "untried:" in late
 
@@ -148,7 +98,7 @@ def test_what_a_service_did_not_do_is_said_stage_by_stage() -> None:
     for row in builder.rows["streams"]:
         if row["stage"] == "crowd" and row["kind"] == "voices" and row["utterance"] < 3:
             row |= {"end": "error", "error_kind": "refused"}
-    text = " ".join(_shown(builder).split())
+    text = " ".join(shown(builder).split())
     assert "crowd: 6 of 24 utterances failed (refused 6)" in text
 
 
@@ -157,13 +107,13 @@ def test_a_stage_in_which_nothing_was_said_and_a_closing_baseline_without_data_a
     builder.rows["streams"] = [
         row for row in builder.rows["streams"] if row["stage"] == "alone" or row["kind"] != "voices"
     ]
-    text = " ".join(_shown(builder).split())
+    text = " ".join(shown(builder).split())
     assert "crowd: no utterance fell due while it was measured" in text
     assert "the baseline once more at the end tells nothing:" in text
 
 
 def test_a_passing_run_offers_nothing() -> None:
-    text = _shown(good_run())
+    text = shown(good_run())
     assert "\nmend" not in text
     assert "\nPASS" in text
 
@@ -171,7 +121,7 @@ def test_a_passing_run_offers_nothing() -> None:
 def test_an_interrupted_run_is_no_pass() -> None:
     builder = good_run()
     builder.status = "interrupted"
-    text = _shown(builder)
+    text = shown(builder)
     assert "INCONCLUSIVE" in text.splitlines()[-1]
 
 
@@ -201,7 +151,7 @@ def test_safe_text_is_one_short_line() -> None:
 def test_a_stage_without_data_shows_dashes() -> None:
     builder = good_run()
     builder.rows["marks"].clear()
-    text = _shown(builder)
+    text = shown(builder)
     assert "not measured" in text
     assert " -  " in text
 
@@ -213,100 +163,3 @@ def test_a_long_stage_name_is_cut() -> None:
     summary["stages"][0]["name"] = "x" * 300
     for width in (40, 80, 120):
         assert max(map(display_width, render(summary, recording.manifest, width).splitlines())) <= width
-
-
-WARNING: dict[str, Any] = {"metric": "speech.ttfa_ms.p95", "op": "<=", "limit": "1ms", "level": "warn"}
-
-
-def test_a_warning_that_does_not_hold_is_a_note_and_not_counted_as_passed() -> None:
-    builder = good_run()
-    builder.scenario["gate"] = ["speech.clean_share >= 95 %", WARNING]
-    text = " ".join(_shown(builder, 140).split())
-    assert "crowd: warning: time to first audio p95 207 ms, at most 1 ms asked (n = 24)" in text
-    assert "PASS all 2 gates of 2 stages passed" in text
-    undecided = " ".join(_shown(builder, 140, decision="interval").split())
-    assert "alone: warning: time to first audio" in undecided
-    builder.scenario["gate"] = ["speech.failed <= 0", {**WARNING, "limit": "230ms"}]
-    assert "warning, not decided" in " ".join(_shown(builder, 140, decision="interval").split())
-    builder.scenario["gate"] = ["speech.failed <= 0", {**WARNING, "limit": "300ms"}]
-    assert "warning" not in _shown(builder, 140)
-
-
-def test_warnings_alone_are_said_to_be_no_gates() -> None:
-    builder = good_run()
-    builder.scenario["gate"] = [WARNING, {**WARNING, "limit": "300ms"}]
-    assert "nothing that was asked can fail; 2 of 4 warnings held" in " ".join(_shown(builder, 140).split())
-
-
-def test_a_stage_that_nothing_was_asked_of_has_not_passed() -> None:
-    builder = good_run()
-    builder.scenario["gate"] = [{"metric": "speech.failed", "op": "<=", "limit": 0, "stages": ["crowd"]}]
-    alone = next(line for line in _shown(builder, 140).splitlines() if line.startswith("alone"))
-    assert alone.endswith("no gate")
-    assert "the only gate of 1 stage passed" in " ".join(_shown(builder, 140).split())
-
-
-def _interrupted() -> Builder:
-    builder = good_run()
-    builder.status = "interrupted"
-    return builder
-
-
-def _unmeasured() -> Builder:
-    builder = good_run()
-    builder.rows["marks"] = [row for row in builder.rows["marks"] if row["name"] != "crowd"]
-    return builder
-
-
-def _invalid_baseline() -> Builder:
-    builder = good_run(late_ms=1500, share=1.0)
-    builder.fault("settle:alone", 9 * S)
-    return builder
-
-
-def _ungated() -> Builder:
-    builder = good_run()
-    builder.scenario["gate"] = []
-    return builder
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        good_run,
-        lambda: good_run(late_ms=1500, share=1.0),
-        _interrupted,
-        _unmeasured,
-        _invalid_baseline,
-        _ungated,
-    ],
-)
-@pytest.mark.parametrize("decision", ["point", "interval"])
-def test_every_report_says_the_word_of_the_exit_code(make: Any, decision: Any) -> None:
-    recording = make().build()
-    summary = judge(recording, JudgeOptions(decision=decision))
-    word = {0: "PASS", 1: "FAIL", 3: "INCONCLUSIVE", 4: "INVALID"}[exit_code(summary)]
-    assert verdict_line(summary)[0] == word
-    assert any(line.startswith(f"{word} ") for line in render(summary, recording.manifest, 120).splitlines())
-    assert markdown.render(summary).startswith(f"## {word}: ")
-    assert f'<property name="verdict" value="{word.lower()}" />' in junit.render(summary)
-
-
-def _invalid(stage: str) -> str:
-    """A run with stages that pass, fail and pass, in one of them our own stamps 20 ms off."""
-    builder = good_run()
-    start = {"alone": 10, "crowd": 80}[stage] * S
-    for row in builder.rows["host"]:
-        if start <= row["t"] < start + 60 * S and row["source"] == "listeners":
-            row["value"] = 20.0 * MS
-    return verdict_line(judge(builder.build(), JudgeOptions(decision="point")))[1]
-
-
-def test_of_an_invalid_stage_it_is_said_that_it_does_not_count() -> None:
-    said = _invalid("crowd")
-    assert said.startswith("crowd: voices: our own timing error is ")
-    assert "; what the table says of crowd does not count; the other stage alone is PASS; " in said
-
-
-def test_without_a_valid_baseline_nothing_counts() -> None:
-    assert "; nothing that the table says counts, for the baseline does not; " in _invalid("alone")
