@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.report import elsewhere
+from cotenant.report.elsewhere import none_here
 from cotenant.report.gate_words import short_sentence
 from cotenant.report.gpu import gpu_lines
 from cotenant.report.notes import notes, stages_named
@@ -15,6 +15,7 @@ from cotenant.units import counted, format_ms, format_share
 from cotenant.verdict.caveats import crowded
 from cotenant.verdict.failures import decided_by
 from cotenant.verdict.gates import worst
+from cotenant.verdict.plan import away_of
 
 Entry = Mapping[str, Any]
 LABEL: Final = 7
@@ -93,8 +94,8 @@ def heading(summary: Entry, manifest: Entry) -> str:
     """What ran on what, and by which player it was judged."""
     device = manifest.get("device") if isinstance(manifest.get("device"), Mapping) else {}
     machine = safe((device or {}).get("name") or "an unknown device", 80)
-    parts = [f"{safe(summary['scenario'], 80)} {'from' if elsewhere.none_here(summary) else 'on'} {machine}"]
-    if away := elsewhere.names(manifest):
+    parts = [f"{safe(summary['scenario'], 80)} {'from' if none_here(summary) else 'on'} {machine}"]
+    if away := away_of(manifest):
         parts.append(f"{safe(', '.join(away), 80)} on another machine")
     counts = _planned(manifest)
     parts += [counted(count, what) for count, what in counts if count]

@@ -138,14 +138,15 @@ def read_plan(recording: Recording) -> Plan:
         last_ns=last_ns,
         has_gpu=_device_kind(recording.manifest) == "gpu",
         not_run=_not_run(recording.manifest),
-        away=_away(recording.manifest),
+        away=frozenset(away_of(recording.manifest)),
     )
 
 
-def _away(manifest: Mapping[str, Any]) -> frozenset[str]:
+def away_of(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """The tenants that were on another machine, as the run told it."""
     tenants = manifest.get("tenants")
     items = tenants.items() if isinstance(tenants, dict) else ()
-    return frozenset(name for name, told in items if isinstance(told, dict) and told.get("elsewhere") is True)
+    return tuple(name for name, told in items if isinstance(told, dict) and told.get("elsewhere") is True)
 
 
 def decision_of(plan: Plan, asked: str | None) -> Literal["interval", "point"]:
