@@ -95,7 +95,7 @@ def to_yaml(document: Mapping[str, Any], comments: Sequence[str], *, width: int 
         # A line is broken after what is too long for it, not before.
         tried = (
             yaml.safe_dump(plain, width=most, sort_keys=False, allow_unicode=True, default_flow_style=None)
-            for most in range(width, _LEAST_LINE - 1, -_STEP)
+            for most in range(max(width, _LEAST_LINE), _LEAST_LINE - 1, -_STEP)
         )
         body = min(tried, key=lambda text: sum(max(0, len(line) - width) for line in text.split("\n")))
     return "\n".join([*lines, str(body)])

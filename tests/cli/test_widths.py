@@ -49,6 +49,10 @@ def test_list(width: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert text.split() == overview().split()
 
 
+def test_a_terminal_that_is_too_narrow_for_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "tts-alone" in printed(["list", "voice-and-llm"], 1, capsys, [0])
+
+
 @pytest.mark.parametrize("what", [["voice-and-llm"], ["faster-qwen3-tts"], ["--fields"]])
 def test_list_of_a_scenario_and_of_fields(what: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     whole, text = (printed(["list", *what], columns, capsys, [0]) for columns in (None, 60))
