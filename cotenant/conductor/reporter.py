@@ -14,7 +14,7 @@ class Reporter:
     """Where the run stands: the step of the plan, its phase, and how much time is left at least.
 
     What a window takes beyond its plan (until all have settled, and until the last ones have ended) is taken
-    to be at least what any took so far whose loads it has too.
+    to be at least what any took so far whose loads it has too. By what it was extended tells of no other.
     """
 
     def __init__(self, run: Run, state: State, plan: Sequence[Window]) -> None:
@@ -27,13 +27,15 @@ class Reporter:
         self._step, self._state.counts, self._left_out = step, {}, None
         self._start_ns = time.monotonic_ns()
         self._end_ns = self._start_ns + self._least_ns(window)
-        self.show()
+        self.phase("settling")  # not that of the window before
 
     def over(self) -> None:
         """The window is over: what it took tells something of the others."""
         self._end_ns = time.monotonic_ns()
         window = self._plan[self._step - 1]
-        self._tails_ns.append((frozenset(window.loads), self._end_ns - self._start_ns - window.planned_ns))
+        rest_ns = self._end_ns - self._start_ns - window.settle_ns
+        looked_ns = max([window.measure_ns, *(look_ns for look_ns in window.looks_ns if look_ns <= rest_ns)])
+        self._tails_ns.append((frozenset(window.loads), rest_ns - looked_ns))
         self.phase("done")
 
     def left_out(self, step: int, window: Window, why: str) -> None:

@@ -97,6 +97,24 @@ def test_what_a_window_took_beyond_its_plan_is_left_for_each_that_comes_with_its
     assert done[AGAIN] == 0
 
 
+def test_the_time_by_which_a_stage_was_extended_is_left_for_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 0
+    told = Told(tmp_path, "timing.extend=90s", "decision=interval")
+
+    def take(told: Told) -> None:
+        nonlocal now_ns
+        window = next(one for one in told.plan if one.stage == told.ran[-1])
+        longest_ns = window.looks_ns[-1] if window.stage == "tts-alone" else window.measure_ns
+        now_ns += window.settle_ns + longest_ns + 4 * NS_PER_S
+
+    monkeypatch.setattr("cotenant.conductor.reporter.time.monotonic_ns", lambda: now_ns)
+    told.through({window.stage: take for window in told.plan})
+    (left_ns,) = [one.left_ns for one in told.shown if (one.stage, one.phase) == ("tts-alone", "done")]
+    assert left_ns == sum(window.planned_ns + 4 * NS_PER_S for window in told.plan[4:])
+
+
 def test_one_of_two_replicas(tmp_path: Path) -> None:
     told = Told(tmp_path, "tenants.tts.replicas=2")
 
