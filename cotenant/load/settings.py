@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from cotenant.playback.options import PlayerOptions
-from cotenant.scenario.hidden import Secrets, values_in
+from cotenant.scenario.hidden import SHORTEST, Secrets, values_in
+from cotenant.secret_forms import is_secret
 from cotenant.units import parse_duration_ns, parse_rate_per_s, parse_size
 from cotenant.wire.addresses import service_url
 
@@ -46,7 +47,9 @@ class Tenant:
         parts = [urlsplit(url) for url in self.urls]
         found = [self.headers.get("Authorization", "").removeprefix("Bearer ")]
         found += [part.password or "" for part in parts]
-        found += [value for part in parts for _, value in parse_qsl(part.query)]
+        queries = [pair for part in parts for pair in parse_qsl(part.query)]
+        # A version or a flag is too short to be told from any other text.
+        found += [value for name, value in queries if len(value) >= SHORTEST or is_secret(name)]
         found += Secrets.of(values_in([*self.urls, dict(self.extra), dict(self.frames)])).values
         return tuple(secret for secret in dict.fromkeys([*found, *self.others]) if secret)
 

@@ -155,8 +155,10 @@ def test_what_may_be_stored() -> None:
 
 
 def test_secrets_of_a_tenant() -> None:
-    one: Tenant = tenant("http://me:pass@host:8/v1?token=abc&x=", headers={"Authorization": f"Bearer {KEY}"})
-    assert sorted(one.secrets) == sorted([KEY, "pass", "abc"])
+    one: Tenant = tenant(
+        "http://me:pass@host:8/v1?token=abc&x=&y=1&z=long-enough", headers={"Authorization": f"Bearer {KEY}"}
+    )
+    assert sorted(one.secrets) == sorted([KEY, "pass", "abc", "long-enough"])
 
 
 @pytest.mark.parametrize("key", ["a\nb", "k\u00e9y"])
