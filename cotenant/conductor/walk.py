@@ -11,7 +11,7 @@ from cotenant.conductor.gone import Gone, ended_by, lacking, needed, needed_by
 from cotenant.conductor.plan import Window
 from cotenant.conductor.reporter import Reporter
 from cotenant.errors import CouldNotRun
-from cotenant.records import NOT_RUN, SOLO_PREFIX
+from cotenant.records import AGAIN_SUFFIX, NOT_RUN, SOLO_PREFIX
 from cotenant.tenants import attach
 
 
@@ -36,7 +36,8 @@ class Walk:
         self, plan: Sequence[Window], run_one: Callable[[Window], Awaitable[None]], report: Reporter
     ) -> None:
         """Runs what can be run. Raises CouldNotRun where a service of ours ends before a stage was measured,
-        LadderStopped at the end where one did later, or where a window was not run; what `run_one` raises.
+        LadderStopped at the end where one did later, where a window was not run, or where the closing
+        baseline had nobody to ask; what `run_one` raises.
         """
         for step, window in enumerate(plan, start=1):
             self._check()
@@ -50,8 +51,15 @@ class Walk:
             report.over()
             self.measured = self.measured or not window.stage.startswith(SOLO_PREFIX)
         self._check()
-        if missed := {one.tenant: one for one in (*self.without.values(), *self.state.lost)}:
+        if missed := {
+            one.tenant: one for one in (*self.without.values(), *self.state.lost, *self._at_the_end())
+        }:
             raise LadderStopped(ended_by(list(missed.values()), self.not_run))
+
+    def _at_the_end(self) -> list[Gone]:
+        """Who was missed in the closing baseline, which no gate looks at: it is as lost as one that ended."""
+        found = self.state.gone.values()
+        return [one for one in found if one.missed_in is not None and one.missed_in.endswith(AGAIN_SUFFIX)]
 
     def _check(self) -> None:
         if self.state.stopped is not None:

@@ -24,12 +24,30 @@ def test_a_stage_is_measured_without_an_attached_service_before_the_rest_is_left
 def test_nothing_is_left_out_while_no_stage_has_failed_for_it(tmp_path: Path) -> None:
     told = Told(tmp_path, *ATTACHED)
     told.failing = False
-    assert told.through({"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")}) == ""
+    why = told.through({"talking-head": lambda told: told.refused.add("http://127.0.0.1:9")})
+    # It is gone at the end all the same.
+    assert why == "the tenant 'tts' refused every connection from talking-head on"
     assert told.ran == [*SOLO, *LADDER, AGAIN]
     # But it is waited for no more.
     assert {one for one in told.given_up if "voices" in one} == {
         f"{name}: voices" for name in (*LADDER[2:], AGAIN)
     }
+
+
+@pytest.mark.parametrize("engine", [ATTACHED, ()])
+def test_whoever_is_gone_in_the_closing_baseline_leaves_a_run_that_failed(
+    tmp_path: Path, engine: tuple[str, ...]
+) -> None:
+    told = Told(tmp_path, *engine)
+
+    def leave(told: Told) -> None:
+        if engine:
+            told.refused.add("http://127.0.0.1:9")
+        else:
+            told.end("tts")
+
+    assert told.through({AGAIN: leave}).startswith("the tenant 'tts' ")
+    assert told.not_run == []
 
 
 def test_a_launched_program_that_runs_on_without_its_server(tmp_path: Path) -> None:
