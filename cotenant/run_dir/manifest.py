@@ -82,6 +82,12 @@ def _check_forms(path: Path, manifest: Mapping[str, Any]) -> None:
     for key in _OBJECTS:
         if not isinstance(manifest.get(key) or {}, dict):
             raise UserError(f"{path} is damaged: its {key} is no object; the run has to be repeated")
+    device = manifest.get("device") or {}
+    for key in ("cpu_count", "machine_cpu_count"):
+        if not isinstance(count := device.get(key) or 0, int) or not 0 <= count < _MANY:
+            raise UserError(
+                f"{path} is damaged: its device.{key} is no number of cores; the run has to be repeated"
+            )
     left_out = manifest.get("not_run") or []
     listed = isinstance(left_out, list) and all(isinstance(one, dict) for one in left_out)
     numbers = [manifest.get("looks"), *(one.get("round") for one in left_out)] if listed else [left_out]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -11,8 +11,12 @@ from cotenant.playback.options import PlayerOptions
 from cotenant.records import AGAIN_SUFFIX, SOLO_PREFIX, Recording
 from cotenant.scenario.load import parse
 from cotenant.scenario.schema import Completions, Faces, Scenario
+from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.columns import NULL, Bools, Ints, Streams
+
+# Sixty days: a damaged mark may be at any time, and all that is cut into seconds would fill the memory.
+_LONGEST_NS: Final = 60 * 86_400 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +195,8 @@ def _load(name: str, load: Any) -> Load:
 
 def _windows(recording: Recording, what: str, last_ns: int) -> dict[str, tuple[Window, ...]]:
     """Windows by name. One without an end (a run that was cut) ends with the last thing known; a repeated end
-    (measuring went on) takes the place of the former."""
+    (measuring went on) takes the place of the former. Raises UserError for one that nobody can have measured.
+    """
     marks = columns.table(recording, "marks")
     times, names = columns.ints(marks, "t"), columns.texts(marks, "name")
     edges, kinds = columns.texts(marks, "edge"), columns.texts(marks, "what")
@@ -213,6 +218,9 @@ def _windows(recording: Recording, what: str, last_ns: int) -> dict[str, tuple[W
         )
         for name, spans in found.items()
     }
+    for name, spans_of in windows.items():
+        if length_ns(spans_of) > _LONGEST_NS:
+            raise UserError(f"the table marks is damaged: {name} lasts for months; repeat the run")
     return {name: spans for name, spans in windows.items() if spans}
 
 

@@ -86,6 +86,14 @@ def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
         ('{"schema": 1, "tool": "cotenant", "looks": "two"}', "its looks or not_run are wrong"),
         ('{"schema": 1, "tool": "cotenant", "not_run": "all"}', "its looks or not_run are wrong"),
         ('{"schema": 1, "tool": "cotenant", "not_run": [{"round": [1]}]}', "its looks or not_run are wrong"),
+        (
+            '{"schema": 1, "tool": "cotenant", "device": {"cpu_count": 1e9}}',
+            "device.cpu_count is no number of",
+        ),
+        (
+            '{"schema": 1, "tool": "cotenant", "device": {"machine_cpu_count": 1%s}}' % ("0" * 400),
+            "device.machine_cpu_count is no number of cores",
+        ),
         ('{"schema": 2, "tool": "cotenant"}', "newer cotenant .schema 2, this one reads up to 1.*upgrade"),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cotenant.errors import UserError
 from cotenant.verdict.summary import JudgeOptions, judge
 from cotenant.verdict.timing import Timing, error_of
 from tests.verdict.recordings import MS, Builder, S, good_run, steady
@@ -229,3 +230,15 @@ def test_a_load_process_that_stood_still_spoils_the_stage_it_did_so_in(
     stages = _stages(builder)
     told = {name: stage["invalid_because"] for name, stage in stages.items() if stage["invalid_because"]}
     assert list(told) == ([] if invalid is None else [invalid])
+
+
+def test_a_mark_from_another_century_is_damage_and_no_window() -> None:
+    builder = good_run()
+    (end,) = [
+        row
+        for row in builder.rows["marks"]
+        if (row["what"], row["edge"], row["name"]) == ("measure", "end", "crowd")
+    ]
+    end["t"] = 10**18
+    with pytest.raises(UserError, match="marks is damaged: crowd lasts for months"):
+        judge(builder.build(), POINT)
