@@ -194,7 +194,7 @@ def _entry(run: Judging, judged: _Judged, facts: Facts, found: StageFacts, withh
         same = judged[name].get(number)
         held = withheld if is_claim(gate) else ""
         gates.append(same or judge_gate(gate, found.part, found.doubt, run.decision, facts.tail, held))
-    verdict, reason = stage_verdict(facts.plan, name, gates)
+    verdict, reason = stage_verdict(facts.plan, name, gates, found.doubt.not_shown)
     why = {**found.part.why, **({"verdict": reason} if reason else {})}
     parts: dict[str, Any] = {name: found.part.entry[name] for name in _CHANGED if name in found.part.entry}
     return {

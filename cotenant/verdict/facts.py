@@ -141,6 +141,12 @@ def _audio_of_text(facts: Facts, rows: Ints, baseline: Ints) -> Ints:
     return found
 
 
+def judgeable(facts: Facts, stage: StagePlan) -> int:
+    """How many voices tell something of the stage: what fell due in it, and of what was under way the bad."""
+    rows = facts.voice_rows[stage.name]
+    return int(np.count_nonzero(~facts.voices.under_way[rows] | ~facts.voices.played.clean[rows]))
+
+
 def timing_errors(facts: Facts, stage: StagePlan) -> dict[str, TimingError]:
     """Our own timing error, for each load of a stage."""
     found = {}

@@ -35,9 +35,11 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Our own timing error in one stage: ms at p99 by kind of load, None where it is not known."""
+    """Of one stage. `error_ms`: our own timing error, ms at p99 by kind of load, None where it is not known;
+    `not_shown`: why nothing passes in it, `""` where something may."""
 
     error_ms: Mapping[str, float | None]
+    not_shown: str = ""
 
 
 def applies(gate: Gate, plan: Plan, stage: StagePlan) -> bool:
@@ -61,6 +63,8 @@ def judge_gate(
     verdict, why = _doubted(gate, doubt, decided, why, margin)
     if verdict == "pass" and gate.metric in part.doubts:
         verdict, why = _at_worst(gate, part.doubts[gate.metric], decision, tail)
+    if verdict == "pass" and doubt.not_shown:
+        verdict, why = "inconclusive", doubt.not_shown
     if withheld:
         decided, verdict, why = "", "inconclusive", withheld
     entry: dict[str, Any] = {

@@ -112,11 +112,18 @@ def _what_fails_alone(baseline: Mapping[str, Any]) -> str:
     return LATE_ALONE if failed and of_lookahead else NOT_ALONE
 
 
-def stage_verdict(plan: Plan, stage: str, judged: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The verdict of a stage by its judged gates, and why it is none; `""` where the gates say it."""
+def stage_verdict(
+    plan: Plan, stage: str, judged: Sequence[Mapping[str, Any]], not_shown: str
+) -> tuple[str, str]:
+    """The verdict of a stage by its judged gates, and why it is none; `""` where the gates say it.
+
+    `not_shown`: why it does not pass, also where no gate of it can fail.
+    """
     if stage not in plan.measured:
         return "inconclusive", with_reason(NOT_MEASURED, plan, stage)
     verdict = worst(gate["verdict"] for gate in judged if gate["level"] == "fail")
+    if judged and verdict == "pass" and not_shown:
+        return "inconclusive", not_shown
     return verdict, "" if judged else "no gate is asked of this stage"
 
 

@@ -13,11 +13,12 @@ from cotenant.verdict.caveats_gpu import Watched, baselines_drifted, machine_fin
 from cotenant.verdict.columns import NULL
 from cotenant.verdict.compare import NO_PAIRS, compare_voices, put_comparison, quantile_ratios, widen
 from cotenant.verdict.face_part import face_part
-from cotenant.verdict.facts import Facts, Paired, paired, timing_errors
+from cotenant.verdict.facts import Facts, Paired, judgeable, paired, timing_errors
 from cotenant.verdict.failures import Failure, failures_of
 from cotenant.verdict.gates import Doubt
 from cotenant.verdict.left_out import left_out_caveats, with_reason
 from cotenant.verdict.llm import llm_part
+from cotenant.verdict.llm_silent import silent_llm_caveats, silent_llms, why_nothing_shown
 from cotenant.verdict.observed import canary_part, gpu_part
 from cotenant.verdict.paths import FACE_METRICS
 from cotenant.verdict.plan import StagePlan
@@ -81,7 +82,7 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
     part.add("host_canary_ms", canary_part(facts.recording, windows, plan, host=True))
     errors = timing_errors(facts, stage)
     _put_timing(part, errors)
-    silent = silent_listeners(facts, stage)
+    silent, mute = silent_listeners(facts, stage), silent_llms(facts, stage)
     return StageFacts(
         plan=stage,
         part=part,
@@ -92,7 +93,7 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
             stage,
             errors,
             part.entry.get("llm", {}),
-            _judgeable(facts, stage),
+            judgeable(facts, stage),
             silent=bool(silent),
         ),
         caveats=[
@@ -101,10 +102,11 @@ def stage_facts(facts: Facts, stage: StagePlan, *, by_round: bool = True) -> Sta
             *engine_caveats(facts.recording, plan, stage, windows),
             *([] if match is None else under_way_caveat(match.own.under_way)),
             *silence_caveat(facts, stage, silent),
+            *silent_llm_caveats(mute),
             *left_out_caveats(plan, stage),
         ],
         failures=failures_of(facts, stage),
-        doubt=_doubt(facts, errors),
+        doubt=_doubt(facts, errors, why_nothing_shown(mute)),
     )
 
 
@@ -205,12 +207,6 @@ def _against_solo(
             put(part, f"{place}.{leaf}", None, "a solo window is too short for an interval")
 
 
-def _judgeable(facts: Facts, stage: StagePlan) -> int:
-    """How many voices tell something of the stage: what fell due in it, and of what was under way the bad."""
-    rows = facts.voice_rows[stage.name]
-    return int(np.count_nonzero(~facts.voices.under_way[rows] | ~facts.voices.played.clean[rows]))
-
-
 def _doubt_faces(part: Part, facts: Facts, stage: StagePlan) -> None:
     """A face is watched until its voice ends: where that is not known, too long a time may be looked at."""
     unknown = int(np.count_nonzero(facts.voices.streams.done[facts.voice_rows[stage.name]] == NULL))
@@ -231,7 +227,7 @@ def _put_timing(part: Part, errors: Mapping[str, TimingError]) -> None:
         put(part, f"timing.{load}.unknown_share", error.unknown_share, "")
 
 
-def _doubt(facts: Facts, errors: Mapping[str, TimingError]) -> Doubt:
+def _doubt(facts: Facts, errors: Mapping[str, TimingError], not_shown: str) -> Doubt:
     by_kind: dict[str, float | None] = {}
     for load, error in errors.items():
         if not error.arrivals + error.sends:
@@ -240,7 +236,7 @@ def _doubt(facts: Facts, errors: Mapping[str, TimingError]) -> Doubt:
         former = by_kind.get(kind, 0.0)
         value = None if error.p99_ns is None else ms_from_ns(error.p99_ns)
         by_kind[kind] = None if former is None or value is None else max(former, value)
-    return Doubt(error_ms=by_kind)
+    return Doubt(error_ms=by_kind, not_shown=not_shown)
 
 
 def entry_of(found: StageFacts) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def _stage_entry(
     if found.paired is not None:
         part.add("what_if", what_if_part(facts, found, judged))
     why = dict(sorted(part.why.items()))
-    verdict, reason = stage_verdict(facts.plan, found.plan.name, judged)
+    verdict, reason = stage_verdict(facts.plan, found.plan.name, judged, found.doubt.not_shown)
     if reason:
         why["verdict"] = reason
     if not why.get(""):
