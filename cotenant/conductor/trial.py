@@ -8,12 +8,13 @@ import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cotenant.errors import CotenantError
 from cotenant.report.doctor.facts import Failed, Tried
-from cotenant.scenario.parse import hide_query
+from cotenant.scenario.hidden import Secrets, hide_query
 from cotenant.scenario.schema import Scenario
 from cotenant.units import NS_PER_S, duration_text
 
@@ -66,6 +67,18 @@ async def within_limit(attempt: Try, scenario: Scenario, name: str, limit_ns: in
         return Tried(tenant=name, kind=tenant.kind, url=url, failed=failed)
     finally:
         told.cancel()
+
+
+def without(secrets: Secrets, tried: Tried) -> Tried:
+    """Without the scenario's keys, in its address and in what a server repeated."""
+    bad = tried.failed
+    hidden = None if bad is None else replace(bad, text=secrets.text(bad.text), hint=secrets.text(bad.hint))
+    notes = tuple(replace(note, text=secrets.text(note.text)) for note in tried.notes)
+    told = tuple(map(secrets.text, tried.told))
+    settings = secrets.within(tried.settings)
+    return replace(
+        tried, url=secrets.text(tried.url), failed=hidden, told=told, notes=notes, settings=settings
+    )
 
 
 def run_until_signal(work: Coroutine[Any, Any, T]) -> T:

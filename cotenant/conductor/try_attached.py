@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from cotenant.conductor.one_request import Asked, ask_once, attached, failed_of
 from cotenant.conductor.plan import used_loads
-from cotenant.conductor.trial import Tell, run_until_signal, within_limit
+from cotenant.conductor.trial import Tell, run_until_signal, within_limit, without
 from cotenant.conductor.try_service import EXPERIMENTAL, form_text, with_facts_of_llm
 from cotenant.errors import CotenantError, ServiceError
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play
 from cotenant.report.doctor.facts import Tried, Trouble
 from cotenant.report.doctor.tried import failed
-from cotenant.scenario.hidden import Secrets
 from cotenant.scenario.parse import secrets_of
 from cotenant.scenario.schema import Completions, Scenario, Tenant
 from cotenant.scenario.services import shortened_prompts
@@ -59,7 +58,7 @@ async def _try_all(
         *(within_limit(attempt, scenario, name, limit_ns, tell_plain) for name in names)
     )
     return tuple(
-        _without(secrets, replace(one, beside=tuple(name for name in names if name != one.tenant)))
+        without(secrets, replace(one, beside=tuple(name for name in names if name != one.tenant)))
         for one in tried
     )
 
@@ -234,12 +233,3 @@ def _asked_for(tenant: Tenant) -> str:
     said += [f"extra ({', '.join(tenant.extra)})"] if tenant.extra else []
     said += ["frames"] if tenant.frames is not None else []
     return f"asked with what the file says: {', '.join(said) or 'nothing but its address'}"
-
-
-def _without(secrets: Secrets, tried: Tried) -> Tried:
-    """Without the scenario's keys, in its address and in what a server repeated."""
-    bad = tried.failed
-    hidden = None if bad is None else replace(bad, text=secrets.text(bad.text), hint=secrets.text(bad.hint))
-    notes = tuple(replace(note, text=secrets.text(note.text)) for note in tried.notes)
-    told = tuple(map(secrets.text, tried.told))
-    return replace(tried, url=secrets.text(tried.url), failed=hidden, told=told, notes=notes)

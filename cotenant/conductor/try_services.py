@@ -9,15 +9,17 @@ from typing import Any, Final
 
 from cotenant.conductor import try_service
 from cotenant.conductor.preflight import find_device, find_machine
-from cotenant.conductor.trial import LIMIT_NS, Tell, run_until_signal, within_limit
+from cotenant.conductor.trial import LIMIT_NS, Tell, run_until_signal, within_limit, without
 from cotenant.errors import CouldNotRun, UserError
 from cotenant.report.doctor.facts import Tried
 from cotenant.report.doctor.tried import summary_line
 from cotenant.scenario import services
 from cotenant.scenario.address import check_url
 from cotenant.scenario.auto import resolve
+from cotenant.scenario.hidden import Secrets
 from cotenant.scenario.load import find, load, load_unsaved, packaged_names, read_file
 from cotenant.scenario.merge import override
+from cotenant.scenario.parse import secrets_of
 from cotenant.scenario.schema import Scenario
 from cotenant.scenario.values import environment_name
 
@@ -43,7 +45,8 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of each service, and the scenario as YAML; None where one of them failed.
+    """What came of each service, without the keys, and the scenario as YAML, whose addresses are as they were
+    given; None where one of them failed.
 
     `base`: what it extends; `builtin`: the tenants that stay built-in stand-ins; `started`: those that the
     run starts by a command, a vLLM of random weights too.
@@ -78,30 +81,38 @@ def try_services(
     document = _document(base, given, overrides, path)
     scenario = _as_said(document, folder)
     names = [name for name, tenant in document["tenants"].items() if tenant and tenant.get("url")]
-    tried = run_until_signal(_try_each(scenario, names, limit_ns, tell))
+    secrets = secrets_of(scenario, os.environ)
+    tried = run_until_signal(_try_each(scenario, names, limit_ns, tell, secrets))
     builtin, started = (
         tuple(name for name, tenant in scenario.tenants.items() if tenant.engine == engine)
         for engine in ("builtin", "launch")
     )
-    outcome = Outcome(tried=tried, text=None, base=base, builtin=builtin, started=started)
+    told = tuple(without(secrets, one) for one in tried)
+    outcome = Outcome(tried=told, text=None, base=base, builtin=builtin, started=started)
     if any(one.failed for one in tried):
         return outcome
     try:
-        text = _text(document, outcome, folder)
+        text = _text(document, replace(outcome, tried=tried), folder)
     except UserError as error:
         # Before the trial it was a scenario: what makes it none is what the services told.
-        raise CouldNotRun(f"what the services tell cannot stand in a scenario: {error}") from None
+        text = secrets.text(f"what the services tell cannot stand in a scenario: {error}")
+        raise CouldNotRun(text) from None
     return replace(outcome, text=text)
 
 
-async def _try_each(scenario: Scenario, names: Sequence[str], limit_ns: int, tell: Tell) -> tuple[Tried, ...]:
+async def _try_each(
+    scenario: Scenario, names: Sequence[str], limit_ns: int, tell: Tell, secrets: Secrets
+) -> tuple[Tried, ...]:
+    def tell_plain(text: str) -> None:
+        tell(secrets.text(text))
+
     tried = []
     for name in names:
         attempt = _TRIES[scenario.tenants[name].kind]
         try:
-            tried.append(await within_limit(attempt, scenario, name, limit_ns, tell))
+            tried.append(await within_limit(attempt, scenario, name, limit_ns, tell_plain))
         except ValueError as error:
-            raise UserError(f"{name}: {error}") from None
+            raise UserError(secrets.text(f"{name}: {error}")) from None
     return tuple(tried)
 
 
