@@ -1,6 +1,7 @@
 """`cotenant doctor`: what this machine can do, and what services at given addresses are like."""
 
 import json
+import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from cotenant.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
     from cotenant.conductor.try_services import Given
+    from cotenant.scenario.hidden import Secrets
 
 _DEFAULT: Final = "all-together"
 _WIDEST: Final = 120
@@ -220,5 +222,21 @@ def try_them(
 
 
 def _run_line(scenario: str, overrides: list[str]) -> str:
-    sets = (part for text in overrides for part in ("--set", text))
+    """The command, to be copied, but for the secrets in it: whoever gave them knows them."""
+    from cotenant.scenario.set_text import shown
+
+    secrets = _secrets(scenario, overrides)
+    sets = (part for text in overrides for part in ("--set", shown(text, secrets)))
     return shlex.join(["cotenant", "run", scenario, *sets])
+
+
+def _secrets(scenario: str, overrides: list[str]) -> "Secrets":
+    from cotenant.scenario.hidden import Secrets
+    from cotenant.scenario.load import load
+    from cotenant.scenario.parse import secrets_of
+    from cotenant.secret_forms import is_secret
+
+    try:
+        return secrets_of(load(scenario, overrides), os.environ)
+    except UserError:  # a pipe is read once
+        return Secrets.of(value for name, value in os.environ.items() if is_secret(name))

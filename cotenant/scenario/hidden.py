@@ -51,9 +51,9 @@ class Secrets:
         kept = [form for form in forms if len(form) >= SHORTEST and HIDDEN not in form]
         return cls(tuple(sorted(kept, key=lambda one: (-len(one), one))))
 
-    def text(self, text: str) -> str:
+    def text(self, text: str, hidden: str = HIDDEN) -> str:
         """A text without them, without keys that are known by their form, and without users in addresses."""
-        return hide(text, self._spans)
+        return hide(text, self._spans, hidden)
 
     def mask(self, text: str) -> str:
         """Lines of a log, a byte a character, with stars for each character of a secret."""

@@ -1,14 +1,13 @@
 """How a scenario is laid over the one it extends, and how `--set path=value` changes one. Pure."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from cotenant.scenario.nearest import nearest
 from cotenant.scenario.removal import names, take_out
+from cotenant.scenario.set_text import is_hidden, parse_path, shown
 from cotenant.scenario.yaml_text import Document, Path, Problem, parse_yaml, path_text
 
-_STEP_RE: Final = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([0-9]{1,4})\]")
 _OWN_KEYS: Final = ("name", "about", "extends")
 
 
@@ -68,15 +67,19 @@ def override(data: Any, places: dict[Path, str], text: str, *, keep_null: bool =
 
     `keep_null`: it stays, for `data` that will be laid over other data and removes it there.
     """
-    where = f"--set {text if len(text) <= 60 else text[:57] + '...'}"
+    told = shown(text)
+    where = f"--set {told if len(told) <= 60 else told[:57] + '...'}"
     left, sign, right = text.partition("=")
-    path = _parse_path(left.strip())
+    path = parse_path(left.strip())
     if not sign or path is None:
         message = (
-            f"{text[:60]!r} is not path=value; write it as load.voices.listeners=4 or stages[0].name=alone"
+            f"{told[:60]!r} is not path=value; write it as load.voices.listeners=4 or stages[0].name=alone"
         )
         return [Problem(path=(), message=message, where="--set")]
     document = parse_yaml(right)
+    if document.problems and is_hidden(text):  # they would quote it
+        message = "the value cannot be read as YAML; quote it, as in path='\"value\"'"
+        return [Problem(path=path, message=message, where=where)]
     if document.problems:
         return [Problem(path=path + p.path, message=p.message, where=where) for p in document.problems]
     wrong = _not_there(data, path) if document.data is None and not keep_null else None
@@ -110,18 +113,6 @@ def _not_there(data: Mapping[str, Any], path: Path) -> str | None:
     if word is None or not isinstance(items, Mapping) or path[1] in items:
         return None
     return f"there is no {word} {path[1]!r} to remove; {nearest(path[1], items)}"
-
-
-def _parse_path(text: str) -> Path | None:
-    steps: list[str | int] = []
-    position = 0
-    while position < len(text):
-        match = _STEP_RE.match(text, position)
-        if match is None or (position == 0) == text.startswith((".", "["), position):
-            return None
-        steps.append(int(match[2]) if match[2] is not None else match[1])
-        position = match.end()
-    return tuple(steps) or None
 
 
 def _assign(data: Any, path: Path, value: Any, *, keep_null: bool) -> str | None:

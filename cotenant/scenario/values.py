@@ -29,7 +29,7 @@ _ENV_RE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = by_form(repr(value))
     return text if len(text) <= 40 else text[:37] + "..."
 
 
