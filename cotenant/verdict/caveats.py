@@ -14,6 +14,7 @@ from cotenant.units import NS_PER_MS, NS_PER_S, counted
 from cotenant.verdict import columns
 from cotenant.verdict.plan import Plan, StagePlan, Window, length_ns, within
 from cotenant.verdict.timing import LIMIT_NS, TimingError
+from cotenant.verdict.watched import COVERAGE, host_coverage
 
 Caveat = dict[str, Any]
 OTHERS_CPU: Final = "others-cpu"
@@ -85,6 +86,14 @@ def measuring_caveats(
                 "a gate nearer than that to its limit is left undecided; give the load processes free cores",
                 p99_ms=error.p99_ns / NS_PER_MS,
             )
+    came = host_coverage(recording, windows)
+    if came is not None and came < COVERAGE:
+        yield caveat(
+            "host-lost",
+            f"the host's readings came in {100 * came:.0f} % of the seconds only",
+            "see logs/own/observer-host.log in the run",
+            coverage=came,
+        )
     # An attached service may run on this machine, as no process of ours: it cannot be told from others.
     if all(tenant.engine != "attach" for tenant in plan.scenario.tenants.values()):
         yield from _others(recording, windows)

@@ -9,6 +9,7 @@ from cotenant.verdict.caveats import Caveat, caveat
 from cotenant.verdict.caveats_throttle import SPOILING, mean_of, percent, throttle_share, throttled
 from cotenant.verdict.plan import Plan, Window
 from cotenant.verdict.watched import (
+    COVERAGE,
     Presence,
     canary_coverage,
     ever_known,
@@ -23,8 +24,6 @@ SPOILED_SHARE: Final = 0.05
 CLOCK_SHARE: Final = 0.03
 # The same load at clocks a tenth apart: as large as the effects that the ladder is there to find.
 CLOCK_SPOILED_SHARE: Final = 0.1
-# Of a p95 a fifth of the time can hide four times as much as made it.
-COVERAGE: Final = 0.8
 
 _WATCHED: Final[Mapping[str, str]] = {
     "sm_percent": "SM use",

@@ -1,6 +1,6 @@
 """Caveats of the run, of the engine and of our own measuring: each from data, none from what is missing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -274,3 +274,28 @@ def test_a_heads_protocol_that_never_met_its_server() -> None:
     assert found["kind"] == "experimental-protocol"
     assert found["text"].startswith("head is spoken to as another head (websocket)")
     assert "drawn pictures" in found["text"]
+
+
+def _host_read(builder: Builder, times_ns: Iterable[int]) -> None:
+    builder.rows["host"] += [
+        {"t": t, "source": "host", "metric": "sleep_lag_ns", "value": 0.1 * MS} for t in times_ns
+    ]
+
+
+def test_a_host_observer_that_stood_still_is_said_where_it_did() -> None:
+    builder = good_run()
+    _host_read(builder, [t for t in range(0, 230 * S, S) if not 91 * S < t < 129 * S])
+    summary = _summary(builder)
+    assert [_kinds(stage) for stage in summary["stages"]] == [[], ["host-lost"]]
+    (caveat,) = summary["stages"][1]["caveats"]
+    # 80 to 140 s were measured; of 92 to 128 s nothing was read.
+    assert caveat["coverage"] == 0.4
+    assert caveat["text"] == "the host's readings came in 40 % of the seconds only"
+
+
+def test_readings_off_the_beat_and_one_missing_at_the_end_are_no_loss() -> None:
+    builder = good_run()
+    _host_read(
+        builder, [t + (300 if second % 2 else -300) * MS for second, t in enumerate(range(0, 140 * S, S))]
+    )
+    assert [_kinds(stage) for stage in _summary(builder)["stages"]] == [[], []]
