@@ -14,6 +14,12 @@ def without_controls(text: str) -> str:
     return "".join(character if character in "\n\t" or is_plain(character) else "?" for character in text)
 
 
+def one_line(text: object) -> str:
+    """A name or a path for a sentence: a line break as `\\n`, a tab as `\\t`, `?` for controls."""
+    shown = str(text).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return without_controls(shown)
+
+
 def is_plain(character: str) -> bool:
     """Whether a character shows itself and nothing else: no control, format, private or lone surrogate."""
     return not unicodedata.category(character).startswith("C") and character not in REORDERING

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cotenant.errors import ExitCode, UserError
+from cotenant.plain import one_line
 
 if TYPE_CHECKING:
     from cotenant.conductor.try_services import Given
@@ -217,7 +218,7 @@ def try_them(
         output.tell("\n".join(folded(text, width)))
     if write is not None:
         write_scenario(write, outcome.text, force=force)
-        output.tell(f"wrote {write}: cotenant run {as_argument(write)}")
+        output.tell(f"wrote {one_line(write)}: cotenant run {as_argument(write)}")
     return ExitCode.PASS
 
 

@@ -5,30 +5,32 @@ from pathlib import Path
 
 from cotenant.cli.files import write_whole
 from cotenant.errors import UserError
+from cotenant.plain import one_line
 
 
 def check_file(path: Path, *, force: bool) -> None:
     """Before anything is tried: whether the scenario can be written there. Raises UserError."""
     if path.suffix not in (".yaml", ".yml"):
-        raise UserError(f"--write {path}: a scenario's name ends in .yaml")
+        raise UserError(f"--write {one_line(path)}: a scenario's name ends in .yaml")
     try:
         there = os.path.lexists(path)
         if there and (not force or (path.exists() and not path.is_file())):
-            raise UserError(f"--write {path}: it is there already; give another name, or --force")
+            raise UserError(f"--write {one_line(path)}: it is there already; give another name, or --force")
         # Of a link, the folder of what it leads to.
         folder = path.resolve().parent
         if not folder.is_dir():
-            raise UserError(
-                f"--write {path}: there is no folder {folder if there else path.parent}; make it first"
-            )
+            lacking = one_line(folder if there else path.parent)
+            raise UserError(f"--write {one_line(path)}: there is no folder {lacking}; make it first")
         path.resolve().lstat()
     except FileNotFoundError:
         pass
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"--write {path}: {reason}; give another name") from None
+        raise UserError(f"--write {one_line(path)}: {reason}; give another name") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"--write {path}: the folder {folder} cannot be written to; give another one")
+        raise UserError(
+            f"--write {one_line(path)}: the folder {one_line(folder)} cannot be written to; give another one"
+        )
 
 
 def write_scenario(path: Path, text: str, *, force: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cotenant.errors import UserError
+from cotenant.plain import one_line
 from cotenant.records import SCHEMA_VERSION
 
 MANIFEST_NAME = "manifest.json"
@@ -50,28 +51,32 @@ def read(run_dir: Path) -> dict[str, Any]:
         mode = run_dir.stat().st_mode
     except (FileNotFoundError, ValueError):
         raise UserError(
-            f"{run_dir}: no such folder; give the run directory that `cotenant run` printed"
+            f"{one_line(run_dir)}: no such folder; give the run directory that `cotenant run` printed"
         ) from None
     except OSError as error:
-        raise UserError(f"{run_dir} cannot be read: {error.strerror}") from None
+        raise UserError(f"{one_line(run_dir)} cannot be read: {error.strerror}") from None
     if not stat.S_ISDIR(mode):
-        raise UserError(f"{run_dir} is not a folder; give the run directory that `cotenant run` printed")
+        raise UserError(
+            f"{one_line(run_dir)} is not a folder; give the run directory that `cotenant run` printed"
+        )
     path = run_dir / MANIFEST_NAME
     try:
         # A pipe or a device may be there for ever without a byte to read, or without an end.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise UserError(f"{path} is damaged: it is not a file; the run has to be repeated")
+            raise UserError(f"{one_line(path)} is damaged: it is not a file; the run has to be repeated")
         manifest = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise UserError(f"{run_dir} is not a run directory: it has no {MANIFEST_NAME}") from None
+        raise UserError(f"{one_line(run_dir)} is not a run directory: it has no {MANIFEST_NAME}") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+        raise UserError(f"{one_line(path)} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{path} is damaged, it is not whole JSON ({error}); the run has to be repeated"
+            f"{one_line(path)} is damaged, it is not whole JSON ({error}); the run has to be repeated"
         ) from None
     if not isinstance(manifest, dict) or manifest.get("tool") != TOOL:
-        raise UserError(f"{run_dir} was not recorded by {TOOL}: {MANIFEST_NAME} names another tool or none")
+        raise UserError(
+            f"{one_line(run_dir)} was not recorded by {TOOL}: {MANIFEST_NAME} names another tool or none"
+        )
     _check_schema(run_dir, manifest.get("schema"))
     _check_forms(path, manifest)
     return manifest
@@ -81,18 +86,23 @@ def _check_forms(path: Path, manifest: Mapping[str, Any]) -> None:
     """Raises UserError for what no version wrote; what an older one did not know is missing or null."""
     for key in _OBJECTS:
         if not isinstance(manifest.get(key) or {}, dict):
-            raise UserError(f"{path} is damaged: its {key} is no object; the run has to be repeated")
+            raise UserError(
+                f"{one_line(path)} is damaged: its {key} is no object; the run has to be repeated"
+            )
     device = manifest.get("device") or {}
     for key in ("cpu_count", "machine_cpu_count"):
         if not isinstance(count := device.get(key) or 0, int) or not 0 <= count < _MANY:
             raise UserError(
-                f"{path} is damaged: its device.{key} is no number of cores; the run has to be repeated"
+                f"{one_line(path)} is damaged: its device.{key} is no number of cores; the run has to be "
+                "repeated"
             )
     left_out = manifest.get("not_run") or []
     listed = isinstance(left_out, list) and all(isinstance(one, dict) for one in left_out)
     numbers = [manifest.get("looks"), *(one.get("round") for one in left_out)] if listed else [left_out]
     if any(one is not None and (type(one) is not int or not 0 <= one < _MANY) for one in numbers):
-        raise UserError(f"{path} is damaged: its looks or not_run are wrong; the run has to be repeated")
+        raise UserError(
+            f"{one_line(path)} is damaged: its looks or not_run are wrong; the run has to be repeated"
+        )
 
 
 def _check_schema(run_dir: Path, schema: object) -> None:
@@ -102,6 +112,6 @@ def _check_schema(run_dir: Path, schema: object) -> None:
         )
     if schema > SCHEMA_VERSION:
         raise UserError(
-            f"{run_dir} was recorded by a newer {TOOL} (schema {schema}, this one reads up to "
+            f"{one_line(run_dir)} was recorded by a newer {TOOL} (schema {schema}, this one reads up to "
             f"{SCHEMA_VERSION}); upgrade with `pip install -U {TOOL}`"
         )

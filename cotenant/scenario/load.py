@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from cotenant.errors import UserError
+from cotenant.plain import one_line
 from cotenant.resources import data_dir
 from cotenant.scenario import merge, removal, yaml_text
 from cotenant.scenario.nearest import nearest
@@ -84,7 +85,7 @@ def load(
         data.setdefault("name", path.stem)
         problems += _read_texts(data, places, Path(), read)  # what --set named; the files' own are read
         _place_paths(data, Path())
-    return _told(data, places, problems, notes, tell, title=f"the scenario {name_or_path}")
+    return _told(data, places, problems, notes, tell, title=f"the scenario {one_line(name_or_path)}")
 
 
 def _told(
@@ -141,7 +142,7 @@ def read_gates(gates: Sequence[str], read: Reader = read_file) -> tuple[str | Ga
 
 
 def _read_document(path: Path, read: Reader, source: str) -> yaml_text.Document:
-    shown = str(path)
+    shown = one_line(path)
     try:
         content = read(path)
     except FileNotFoundError:
@@ -170,7 +171,7 @@ def _packaged() -> str:
 
 def _read_chain(path: Path, read: Reader, below: tuple[Path, ...]) -> yaml_text.Document:
     """The file's data with what it extends underneath."""
-    document = _read_document(path, read, path.name if below else "")
+    document = _read_document(path, read, one_line(path.name) if below else "")
     return _chained(document, path.parent, path, read, below)
 
 
@@ -188,7 +189,7 @@ def _chained(
         return document
     chain = below if path is None else (*below, path.resolve())
     place = document.places.get(("extends",))
-    where = f"extends ({place})" if below or path is None else f"extends ({path}, {place})"
+    where = f"extends ({place})" if below or path is None else f"extends ({one_line(path)}, {place})"
     if not isinstance(base_name, str):
         raise UserError(f"{where}: {base_name!r} is no scenario; write a packaged name or a file")
     try:
@@ -233,7 +234,9 @@ def _read_texts(
             item["text"] = [line for line in lines if line]
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            message = f"cannot read {path} ({reason}); give UTF-8 text with a sentence a line, or builtin"
+            message = (
+                f"cannot read {one_line(path)} ({reason}); give UTF-8 text with a sentence a line, or builtin"
+            )
             at = ("load", name, "text")
             problems.append(Problem(path=at, message=message, where=places.get(at)))
             item["text"] = _BUILTIN_TEXT  # so that it is told once; nothing runs with it

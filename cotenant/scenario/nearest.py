@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
+from cotenant.plain import one_line
+
 SUGGESTIONS: Final = 20
 _CHOICES: Final = 40
 
@@ -14,7 +16,7 @@ def nearest(word: object, choices: Iterable[str], *, number: int = 0) -> str:
 
     `number` of the same kind were told before: from SUGGESTIONS on none is searched, for that takes long.
     """
-    known = list(itertools.islice(choices, _CHOICES + 1))
+    known = [one_line(choice) for choice in itertools.islice(choices, _CHOICES + 1)]
     if not known:
         return "there are none to choose from; add one"
     shown = ", ".join(known[:_CHOICES]) + (", ..." if len(known) > _CHOICES else "")

@@ -20,6 +20,8 @@ from yaml.events import (
 )
 from yaml.nodes import ScalarNode
 
+from cotenant.plain import one_line
+
 Path = tuple[str | int, ...]
 
 MAX_BYTES: Final = 1_000_000
@@ -59,10 +61,10 @@ class Document:
 
 
 def path_text(path: Path) -> str:
-    """`("stages", 0, "load")` -> `stages[0].load`."""
+    """`("stages", 0, "load")` -> `stages[0].load`, on one line."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        text += f"[{part}]" if isinstance(part, int) else f".{one_line(part)}" if text else one_line(part)
     return text
 
 
