@@ -16,6 +16,7 @@ from cotenant.errors import CouldNotRun, UserError
 from cotenant.observers.gpu_device import Note, gpu_uuids, read_machine
 from cotenant.observers.gpu_device import find_device as find_gpu
 from cotenant.observers.nvml_open import NvmlTrouble, open_nvml
+from cotenant.plain import one_line
 from cotenant.scenario.auto import Machine
 from cotenant.scenario.schema import Scenario
 from cotenant.tenants.mps import PIPES
@@ -129,13 +130,15 @@ def make_run_dir(out: Path, run_id: str) -> Path:
         except FileExistsError:
             if not out.is_dir():
                 raise UserError(
-                    f"--out {out}: that is not a folder; give one that can be written to"
+                    f"--out {one_line(out)}: that is not a folder; give one that can be written to"
                 ) from None
             continue
         except OSError as error:
-            raise UserError(f"--out {out}: cannot make the run directory there ({error.strerror})") from None
+            raise UserError(
+                f"--out {one_line(out)}: cannot make the run directory there ({error.strerror})"
+            ) from None
         return path
-    raise UserError(f"--out {out}: {run_id} and a hundred more of that name are there already")
+    raise UserError(f"--out {one_line(out)}: {run_id} and a hundred more of that name are there already")
 
 
 def _cpu_name() -> str:

@@ -30,6 +30,7 @@ def test_one_line() -> None:
         ["list", "above.yaml"],
         ["run", "keys.yaml"],
         ["report", BAD],
+        ["run", "tts-alone", "--quick", "--out", f"above.yaml/{BAD}"],
         ["gate", BAD],
         ["doctor", "--tts", "http://127.0.0.1:1", "--write", f"{BAD}/x.yaml"],
     ],
