@@ -13,7 +13,7 @@ from cotenant.errors import ExitCode, UserError
 from cotenant.plain import one_line
 
 if TYPE_CHECKING:
-    from cotenant.conductor.try_services import Given
+    from cotenant.conductor.doctor.try_services import Given
     from cotenant.scenario.hidden import Secrets
 
 _DEFAULT: Final = "all-together"
@@ -70,7 +70,7 @@ def command(
     Services that the scenario attaches are sent one request each, all at once, with its own settings.
     With --tts, --llm or --face those at these addresses are tried instead, one by one.
     """
-    from cotenant.conductor.try_services import Given
+    from cotenant.conductor.doctor.try_services import Given
     from cotenant.verdict.options import read_duration_ns
 
     kinds = (("speech", tts, tts_key_env), ("face", face, face_key_env), ("completions", llm, llm_key_env))
@@ -134,8 +134,8 @@ def machine(
     Not `everything`: people are told only what concerns the scenario.
     """
     from cotenant.cli import output
-    from cotenant.conductor.doctor import look
-    from cotenant.conductor.trial import LIMIT_NS, Stopped
+    from cotenant.conductor.doctor.machine import look
+    from cotenant.conductor.doctor.trial import LIMIT_NS, Stopped
     from cotenant.report.doctor.findings import can_run, findings, to_json
     from cotenant.report.doctor.text import render
     from cotenant.report.fold import folded
@@ -184,8 +184,8 @@ def try_them(
     from cotenant.cli import output
     from cotenant.cli.files import as_argument
     from cotenant.cli.scenario_file import check_file, write_scenario
-    from cotenant.conductor.trial import LIMIT_NS, Stopped
-    from cotenant.conductor.try_services import stays, try_services
+    from cotenant.conductor.doctor.trial import LIMIT_NS, Stopped
+    from cotenant.conductor.doctor.try_services import stays, try_services
     from cotenant.report.doctor.text import render
     from cotenant.report.doctor.tried import service_findings
     from cotenant.report.fold import folded

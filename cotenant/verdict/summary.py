@@ -34,8 +34,8 @@ from typing import Any, Final, Literal
 from cotenant.errors import ExitCode
 from cotenant.records import SOLO_PREFIX, Recording
 from cotenant.units import ms_from_ns
-from cotenant.verdict.causes import causes_of
-from cotenant.verdict.causes_entry import Run
+from cotenant.verdict.causes.entry import Run
+from cotenant.verdict.causes.of_stage import causes_of
 from cotenant.verdict.caveats_run import run_caveats
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.gates import Gate, applies, judge_gate

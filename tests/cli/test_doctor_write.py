@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli import doctor
-from cotenant.conductor import try_services
-from cotenant.conductor.try_services import Given, Outcome
+from cotenant.conductor.doctor import try_services
+from cotenant.conductor.doctor.try_services import Given, Outcome
 from cotenant.errors import UserError
 
 NOBODY = [Given(kind="speech", url="http://127.0.0.1:1")]

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from cotenant.conductor import doctor
+from cotenant.conductor.doctor import machine as doctor
 from cotenant.report.doctor.facts import MachineFacts, Tried
 from cotenant.report.doctor.finding import Finding
 from cotenant.report.doctor.findings import findings

@@ -11,7 +11,9 @@ import pytest
 
 from cotenant.cli import doctor as command
 from cotenant.cli.app import make_app
-from cotenant.conductor import doctor, gpu_probe, host_probe, preflight, service_probe
+from cotenant.conductor import preflight
+from cotenant.conductor.doctor import gpu_probe, host_probe, service_probe
+from cotenant.conductor.doctor import machine as doctor
 from cotenant.conductor.preflight import Device
 from cotenant.errors import UserError
 from cotenant.report.doctor.findings import can_run, findings

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli.app import make_app
-from cotenant.conductor import trial
-from cotenant.conductor.try_services import Given, Outcome, try_services
+from cotenant.conductor.doctor import trial
+from cotenant.conductor.doctor.try_services import Given, Outcome, try_services
 from cotenant.report.doctor.facts import Tried
 from cotenant.scenario.load import load
 from cotenant.scenario.schema import Scenario

@@ -10,7 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cotenant.cli import doctor as command
-from cotenant.conductor import doctor, trial
+from cotenant.conductor.doctor import machine as doctor
+from cotenant.conductor.doctor import trial
 from cotenant.report.doctor.facts import MachineFacts
 from cotenant.report.doctor.findings import can_run, findings
 from cotenant.testing.truth_face import TruthFace, truth_face

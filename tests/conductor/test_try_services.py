@@ -16,7 +16,7 @@ import yaml
 
 from cotenant.cli import doctor as command
 from cotenant.cli.app import make_app
-from cotenant.conductor.try_services import Given, Outcome, try_services
+from cotenant.conductor.doctor.try_services import Given, Outcome, try_services
 from cotenant.errors import UserError
 from cotenant.run_dir.reader import read
 from cotenant.scenario.auto import resolve

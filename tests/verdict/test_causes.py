@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 import pytest
 
 from cotenant.records import TABLES, Recording
-from cotenant.verdict.causes_blame import compare
-from cotenant.verdict.causes_stalls import stalls
-from cotenant.verdict.causes_units import voice_units
-from cotenant.verdict.causes_work import besides, works_of
+from cotenant.verdict.causes.blame import compare
+from cotenant.verdict.causes.stalls import stalls
+from cotenant.verdict.causes.units import voice_units
+from cotenant.verdict.causes.work import besides, works_of
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.plan import player_of, read_plan
 from cotenant.verdict.summary import JudgeOptions, judge, to_json

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from cotenant.records import Recording
-from cotenant.verdict.causes_blame import compare
-from cotenant.verdict.causes_faces import face_units, slower_than_solo
-from cotenant.verdict.causes_slow import Slower
-from cotenant.verdict.causes_stalls import stalls
-from cotenant.verdict.causes_units import Events, units_of
-from cotenant.verdict.causes_work import besides, works_of
+from cotenant.verdict.causes.blame import compare
+from cotenant.verdict.causes.faces import face_units, slower_than_solo
+from cotenant.verdict.causes.slow import Slower
+from cotenant.verdict.causes.stalls import stalls
+from cotenant.verdict.causes.units import Events, units_of
+from cotenant.verdict.causes.work import besides, works_of
 from cotenant.verdict.columns import NULL
 from cotenant.verdict.facts import Facts, read_facts
 from cotenant.verdict.plan import player_of, read_plan

@@ -6,12 +6,12 @@ from typing import cast
 import numpy as np
 import pytest
 
-from cotenant.verdict.causes_blame import compare
-from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
-from cotenant.verdict.causes_slow import Slower, slower
-from cotenant.verdict.causes_time import Cover, Level, Series
-from cotenant.verdict.causes_units import Units
-from cotenant.verdict.causes_work import Beside, Work
+from cotenant.verdict.causes.blame import compare
+from cotenant.verdict.causes.ratio import RiskRatio, risk_ratio
+from cotenant.verdict.causes.slow import Slower, slower
+from cotenant.verdict.causes.time import Cover, Level, Series
+from cotenant.verdict.causes.units import Units
+from cotenant.verdict.causes.work import Beside, Work
 from cotenant.verdict.facts import Paired
 
 

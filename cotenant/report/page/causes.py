@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cotenant.report.page.base import Base, ms
-from cotenant.verdict.causes_stalls import Stall, stalls
+from cotenant.verdict.causes.stalls import Stall, stalls
 
 # The longest ones; the rest are on the time axis.
 MOST_CAUSES: Final = 20

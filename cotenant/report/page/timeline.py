@@ -9,7 +9,7 @@ from cotenant.report.page.activity import Activity, joined
 from cotenant.report.page.base import Base, ms, stage_kind
 from cotenant.report.page.machine import machine_lines
 from cotenant.report.page.playing import fps_lines, gap_lines, playable_ahead
-from cotenant.verdict import causes_faces
+from cotenant.verdict.causes import faces as causes_faces
 from cotenant.verdict.plan import StagePlan
 
 MOST_SPANS: Final = 20_000

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cotenant.conductor.one_request import ask_once, attached, failed_of
+from cotenant.conductor.doctor.one_request import ask_once, attached, failed_of
 from cotenant.errors import CouldNotRun, ServiceError
 from cotenant.report.doctor.facts import Failed, Tried, Trouble
 from cotenant.report.doctor.tried import failed

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from cotenant.conductor.one_request import Asked, ask_once, attached, failed_of
+from cotenant.conductor.doctor.one_request import Asked, ask_once, attached, failed_of
+from cotenant.conductor.doctor.trial import Tell, run_until_signal, within_limit, without
+from cotenant.conductor.doctor.try_service import EXPERIMENTAL, form_text, with_facts_of_llm
 from cotenant.conductor.plan import used_loads
-from cotenant.conductor.trial import Tell, run_until_signal, within_limit, without
-from cotenant.conductor.try_service import EXPERIMENTAL, form_text, with_facts_of_llm
 from cotenant.errors import CotenantError, ServiceError
 from cotenant.playback.options import PlayerOptions
 from cotenant.playback.player import play

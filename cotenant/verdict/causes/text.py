@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from cotenant.records import SOLO_PREFIX
 from cotenant.scenario.values import settled
 from cotenant.units import counted, format_share
-from cotenant.verdict.causes_ratio import RiskRatio
-from cotenant.verdict.causes_slow import Slower
+from cotenant.verdict.causes.ratio import RiskRatio
+from cotenant.verdict.causes.slow import Slower
 from cotenant.verdict.left_out import with_reason
 from cotenant.verdict.plan import Plan, StagePlan
 

@@ -12,8 +12,8 @@ from cotenant.records import SOLO_PREFIX
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
 from cotenant.verdict.bootstrap import upper_t
-from cotenant.verdict.causes_slow import TAIL, Slower
-from cotenant.verdict.causes_units import Events, Units, units_of
+from cotenant.verdict.causes.slow import TAIL, Slower
+from cotenant.verdict.causes.units import Events, Units, units_of
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.plan import StagePlan

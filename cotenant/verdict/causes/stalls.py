@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from cotenant.units import NS_PER_MS
-from cotenant.verdict.causes_blame import ALONE, UNATTRIBUTED, VOICE, WHOLE, Of, was_beside
-from cotenant.verdict.causes_faces import face_units
-from cotenant.verdict.causes_text import MADE, listed
-from cotenant.verdict.causes_units import Events, Units, voice_units
-from cotenant.verdict.causes_veto import Vetoes, vetoes_of
-from cotenant.verdict.causes_work import Beside, besides, works_of
+from cotenant.verdict.causes.blame import ALONE, UNATTRIBUTED, VOICE, WHOLE, Of, was_beside
+from cotenant.verdict.causes.faces import face_units
+from cotenant.verdict.causes.text import MADE, listed
+from cotenant.verdict.causes.units import Events, Units, voice_units
+from cotenant.verdict.causes.veto import Vetoes, vetoes_of
+from cotenant.verdict.causes.work import Beside, besides, works_of
 from cotenant.verdict.columns import Bools, Streams, Texts
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.plan import StagePlan

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.verdict.causes_blame import (
+from cotenant.verdict.causes.blame import (
     Blame,
 )
-from cotenant.verdict.causes_evidence import evidence_of
-from cotenant.verdict.causes_ratio import RiskRatio
-from cotenant.verdict.causes_work import Work
+from cotenant.verdict.causes.evidence import evidence_of
+from cotenant.verdict.causes.ratio import RiskRatio
+from cotenant.verdict.causes.work import Work
 from cotenant.verdict.columns import Bools
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.stages import StageFacts

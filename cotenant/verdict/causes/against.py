@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from cotenant.units import NS_PER_S
-from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
-from cotenant.verdict.causes_slow import NO_BASELINE, Slower, added_by, slower
-from cotenant.verdict.causes_text import WIDE
-from cotenant.verdict.causes_units import Events, Units, voice_units
-from cotenant.verdict.causes_work import Beside
+from cotenant.verdict.causes.ratio import RiskRatio, risk_ratio
+from cotenant.verdict.causes.slow import NO_BASELINE, Slower, added_by, slower
+from cotenant.verdict.causes.text import WIDE
+from cotenant.verdict.causes.units import Events, Units, voice_units
+from cotenant.verdict.causes.work import Beside
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.stages import StageFacts
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from cotenant.units import NS_PER_MS, NS_PER_S, format_share
 from cotenant.verdict import columns
-from cotenant.verdict.causes_time import Cover, Level, Series
-from cotenant.verdict.causes_units import Units
+from cotenant.verdict.causes.time import Cover, Level, Series
+from cotenant.verdict.causes.units import Units
 from cotenant.verdict.columns import NULL, Bools, Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.plan import Load, StagePlan, within

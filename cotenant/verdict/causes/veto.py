@@ -7,8 +7,8 @@ import numpy as np
 
 from cotenant.units import NS_PER_S
 from cotenant.verdict import columns
-from cotenant.verdict.causes_time import Series
-from cotenant.verdict.causes_units import Events, Units
+from cotenant.verdict.causes.time import Series
+from cotenant.verdict.causes.units import Events, Units
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints, Streams, Texts
 from cotenant.verdict.facts import Facts
 

@@ -6,14 +6,14 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cotenant.verdict.causes_against import SLOWER, against_baseline, inseparable, rtf_of
-from cotenant.verdict.causes_faces import face_units, slow_alone, slower_than_solo
-from cotenant.verdict.causes_ratio import RiskRatio, risk_ratio
-from cotenant.verdict.causes_slow import Slower, added_by
-from cotenant.verdict.causes_text import MADE
-from cotenant.verdict.causes_units import Events, Units, voice_units
-from cotenant.verdict.causes_veto import Vetoes, vetoes_of
-from cotenant.verdict.causes_work import Beside, besides, works_of
+from cotenant.verdict.causes.against import SLOWER, against_baseline, inseparable, rtf_of
+from cotenant.verdict.causes.faces import face_units, slow_alone, slower_than_solo
+from cotenant.verdict.causes.ratio import RiskRatio, risk_ratio
+from cotenant.verdict.causes.slow import Slower, added_by
+from cotenant.verdict.causes.text import MADE
+from cotenant.verdict.causes.units import Events, Units, voice_units
+from cotenant.verdict.causes.veto import Vetoes, vetoes_of
+from cotenant.verdict.causes.work import Beside, besides, works_of
 from cotenant.verdict.columns import Bools, Ints, Texts
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.stages import StageFacts

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from cotenant.conductor import try_service
+from cotenant.conductor.doctor import try_service
+from cotenant.conductor.doctor.trial import LIMIT_NS, Tell, run_until_signal, within_limit, without
 from cotenant.conductor.preflight import find_device, find_machine
-from cotenant.conductor.trial import LIMIT_NS, Tell, run_until_signal, within_limit, without
 from cotenant.errors import CouldNotRun, UserError
 from cotenant.report.doctor.facts import Tried
 from cotenant.report.doctor.tried import summary_line

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from cotenant import __version__
-from cotenant.conductor import gpu_probe, host_probe, service_probe, sharing
+from cotenant.conductor import sharing
+from cotenant.conductor.doctor import gpu_probe, host_probe, service_probe
+from cotenant.conductor.doctor.trial import Tell
+from cotenant.conductor.doctor.try_attached import try_attached
 from cotenant.conductor.plan import used_tenants
 from cotenant.conductor.preflight import Device, find_device, find_machine
-from cotenant.conductor.trial import Tell
-from cotenant.conductor.try_attached import try_attached
 from cotenant.errors import CotenantError, UserError
 from cotenant.observers.gpu_device import find_device as find_gpu
 from cotenant.observers.gpu_device import read_machine

@@ -6,10 +6,10 @@ import numpy as np
 
 from cotenant.units import NS_PER_MS
 from cotenant.verdict import columns
-from cotenant.verdict.causes_canary import busy_processes, canary_of, wait_ms
-from cotenant.verdict.causes_time import Series
-from cotenant.verdict.causes_units import Units
-from cotenant.verdict.causes_work import Work, clock_of, clock_of_baseline, gpu_series
+from cotenant.verdict.causes.canary import busy_processes, canary_of, wait_ms
+from cotenant.verdict.causes.time import Series
+from cotenant.verdict.causes.units import Units
+from cotenant.verdict.causes.work import Work, clock_of, clock_of_baseline, gpu_series
 from cotenant.verdict.columns import NULL, Bools, Floats, Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.plan import StagePlan

@@ -9,7 +9,7 @@ from cotenant.records import SOLO_PREFIX
 from cotenant.units import NS_PER_MS
 from cotenant.verdict import columns
 from cotenant.verdict.bootstrap import nearest_rank
-from cotenant.verdict.causes_time import Series
+from cotenant.verdict.causes.time import Series
 from cotenant.verdict.columns import NULL, Floats, Ints
 from cotenant.verdict.facts import Facts
 from cotenant.verdict.observed import ON_HOST

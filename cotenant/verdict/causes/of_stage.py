@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant.units import NS_PER_MS
-from cotenant.verdict.causes_against import rtf_of
-from cotenant.verdict.causes_blame import (
+from cotenant.verdict.causes.against import rtf_of
+from cotenant.verdict.causes.blame import (
     ALONE,
     UNATTRIBUTED,
     VOICE,
@@ -20,11 +20,11 @@ from cotenant.verdict.causes_blame import (
     blame_voices,
     was_beside,
 )
-from cotenant.verdict.causes_entry import Run, control_share, entry_of
-from cotenant.verdict.causes_faces import slow_alone, usual_alone
-from cotenant.verdict.causes_ratio import RiskRatio
-from cotenant.verdict.causes_slow import Slower, added_by, costs_alone
-from cotenant.verdict.causes_text import (
+from cotenant.verdict.causes.entry import Run, control_share, entry_of
+from cotenant.verdict.causes.faces import slow_alone, usual_alone
+from cotenant.verdict.causes.ratio import RiskRatio
+from cotenant.verdict.causes.slow import Slower, added_by, costs_alone
+from cotenant.verdict.causes.text import (
     as_often_text,
     beside_text,
     count_text,
@@ -34,7 +34,7 @@ from cotenant.verdict.causes_text import (
     slow_text,
     times,
 )
-from cotenant.verdict.causes_veto import NO_HOST, NO_TIMING
+from cotenant.verdict.causes.veto import NO_HOST, NO_TIMING
 from cotenant.verdict.columns import Bools
 from cotenant.verdict.stages import StageFacts, a_a_ratios
 

@@ -1,0 +1,1 @@
+"""What the stalls and freezes of a stage are blamed on."""
