@@ -55,7 +55,9 @@ def test_a_scenario_that_is_printed_is_that_scenario(name: str, width: int | Non
     path = tmp_path / "printed.yaml"
     path.write_text(text)
     assert load(str(path)) == load(name)
-    assert text.splitlines()[0] == f"# {data_dir('scenarios') / name}.yaml"
+    # A path that is longer than the terminal is wide is cut, wherever that is.
+    comments = "".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("#"))
+    assert comments.startswith(f"{data_dir('scenarios') / name}.yaml")
 
 
 def test_a_scenario_is_printed_with_what_it_extends_and_what_is_set(tmp_path: Path) -> None:
