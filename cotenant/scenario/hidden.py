@@ -32,6 +32,7 @@ _OPEN_HEADERS: Final = frozenset({
 })  # fmt: skip
 _HEADER_OPTIONS: Final = ("--header", "--headers", "--extra-header", "--extra-headers")
 _HEADER_RE: Final = re.compile(r"\A[A-Za-z0-9-]+:\s*(?:(?:Bearer|Basic)\s+)?(.+)\Z", re.IGNORECASE)
+_PATH_RE: Final = re.compile(r"(?:~|\.{0,2})/[^\s=]*")
 _OPTION_RE: Final = re.compile(r"-{0,2}[A-Za-z0-9_.-]+")
 _IN_TEXT_RE: Final = re.compile(
     rf"(?:{NAME})[A-Za-z0-9_.-]*[\"']?\s*[=:\s]\s*[\"']?([^\s\"',;]{{{SHORTEST},}})", re.IGNORECASE
@@ -133,7 +134,7 @@ def hide_options(command: Sequence[str]) -> list[str]:
 
     `--api-key X` and `--api-key=X` lose X, `-kX` and `--header "A: X"` too; `sh -c "serve --api-key X"`
     loses all of the text. Rather too much than too little: who follows a switch like `--no-auth` is hidden
-    as well.
+    as well. A path alone is no name of a secret, whatever its folders are called.
     """
     hidden: list[str] = []
     follows = False
@@ -147,7 +148,7 @@ def hide_options(command: Sequence[str]) -> list[str]:
         elif option in _HEADER_OPTIONS:
             hidden.append(f"{option}={HIDDEN}" if sign else argument)
             follows = not sign
-        elif not (is_secret(argument) or by_form(argument) != argument):
+        elif by_form(argument) == argument and (_PATH_RE.fullmatch(argument) or not is_secret(argument)):
             hidden.append(HIDDEN if before else argument)
         elif sign and named:
             hidden.append(f"{option}={HIDDEN}")

@@ -13,7 +13,7 @@ import pytest
 from cotenant.errors import UserError
 from cotenant.load.stored_text import storable
 from cotenant.run_dir.hide_in_logs import hide_in_logs
-from cotenant.scenario.hidden import Secrets, hide_query, hide_secrets, values_in
+from cotenant.scenario.hidden import Secrets, hide_options, hide_query, hide_secrets, values_in
 from cotenant.scenario.parse import dump, parse, public_dump, secrets_of
 from cotenant.secret_forms import HIDDEN, by_form, is_secret
 
@@ -255,3 +255,20 @@ def test_logs_keep_their_length(tmp_path: Path) -> None:
     assert (tmp_path / "a.log").read_bytes() == shown
     assert (tmp_path / "c.txt").read_bytes() == text
     assert hide_in_logs(tmp_path, Secrets.of([KEY]).mask) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        # A folder may be called anything; the program's own name is needed to see what was started.
+        (["/opt/tmp.bKEY/bin/python3", "-m", "serve"], ["/opt/tmp.bKEY/bin/python3", "-m", "serve"]),
+        (["~/authors/tts", "./keys/run"], ["~/authors/tts", "./keys/run"]),
+        # What a name announces is hidden, a path too, and what more than a path says.
+        (["--api-key", "/a/path"], ["--api-key", HIDDEN]),
+        (["/x/serve --api-key abcdefgh"], [HIDDEN]),
+        (["/v1?key=abcdefgh"], [HIDDEN]),
+        (["/sk-0123456789abcdef0123"], [HIDDEN]),
+    ],
+)
+def test_a_path_is_no_name_of_a_secret(command: list[str], shown: list[str]) -> None:
+    assert hide_options(command) == shown
