@@ -5,8 +5,8 @@ row's latency is from before the launch to when this process knows of the kernel
 the driver's interrupt (`--wait block`): with N busy processes a kernel waits up to N time slices, far too
 long to spin. `--device cpu` runs the same on the host, for tests. Prints one line of JSON once it is ready,
 or why not (and ends with 5). Kernels are not queued: one that waits past the next tick leaves that one out,
-and after each wait it stays away for `--rest` times as long: a probe that comes back at once would take a
-turn in every round of time slices, and slow down what it watches.
+and after each wait it stays away for `--rest` times as long, 250 ms at most: a probe that comes back at once
+would take a turn in every round of time slices, and slow down what it watches.
 """
 
 import argparse
@@ -30,6 +30,8 @@ _COULD_NOT_RUN: Final = 5
 _WARM_UP: Final = 50
 _POLL_S: Final = 50e-6
 REST: Final = 3.0
+# After a wait of seconds it has to be seen soon whether the GPU is free again.
+_LONGEST_REST_NS: Final = 250 * NS_PER_MS
 WAITS: Final = ("block", "poll", "spin")
 
 
@@ -97,7 +99,7 @@ def observe(
             raise
         done_ns = time.monotonic_ns()
         writer.append("canary", t=sent_ns, latency=done_ns - sent_ns, device=device)
-        rested_ns = done_ns + round(rest * (done_ns - sent_ns))
+        rested_ns = done_ns + min(round(rest * (done_ns - sent_ns)), _LONGEST_REST_NS)
         if done_ns >= flush_ns:
             writer.flush()
             flush_ns = done_ns + NS_PER_S

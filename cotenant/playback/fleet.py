@@ -125,7 +125,7 @@ def _play_block(block: Block, options: PlayerOptions, events: _Events) -> _Colum
         required = np.maximum.reduceat(need, block.first)
     missing = block.limit_ns - block.first_ns - needed_by(block.audio_ns, options.quantum_ns)
     required = np.where(block.truncated, np.maximum(required, missing), required)
-    latest = latest_after(block, need, starter, options)
+    latest = latest_after(block, need, starter)
     latest = np.where(block.truncated, np.maximum(latest, missing), latest)
     single = block.stop - block.first == 1
     values: _Columns = {

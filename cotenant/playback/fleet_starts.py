@@ -28,7 +28,7 @@ def starts_of(block: Block, options: PlayerOptions) -> tuple[Int64Array, Int64Ar
     return delay, row
 
 
-def latest_after(block: Block, need: Int64Array, starter: Int64Array, options: PlayerOptions) -> Int64Array:
+def latest_after(block: Block, need: Int64Array, starter: Int64Array) -> Int64Array:
     """Per stream the greatest need among chunks that came strictly after `starter`; else MINUS_INF_NS."""
     row = np.minimum(starter + 1, block.stop)
     open_ = np.flatnonzero(row < block.stop)

@@ -35,7 +35,11 @@ class Stop(threading.Event):
 
 
 def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took_ns: list[int | None], rest: float = 0
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    took_ns: list[int | None],
+    rest: float = 0,
+    ticks: int = 9,
 ) -> list[tuple[int, int]]:
     clock, takes = Clock(), iter(took_ns)
     monkeypatch.setattr(gpu_canary, "time", clock)
@@ -50,7 +54,7 @@ def run(
     manifest.write(tmp_path, {"schema": 1, "tool": "cotenant"})
     writer = RunWriter(tmp_path, "canary", audio_limit_bytes=None)
     try:
-        gpu_canary.observe(writer, "cuda:0", probe, PERIOD_NS, Stop(clock, PERIOD_NS * 9), rest=rest)
+        gpu_canary.observe(writer, "cuda:0", probe, PERIOD_NS, Stop(clock, PERIOD_NS * ticks), rest=rest)
     finally:
         writer.close()
     rows = reader.read(tmp_path).tables["canary"].to_pylist()
@@ -76,6 +80,12 @@ def test_it_stays_away_for_a_multiple_of_each_wait(tmp_path: Path, monkeypatch: 
         (30_000_000, 1_000_000),
         (35_000_000, 8_000_000),
     ]
+
+
+def test_after_a_long_wait_it_is_soon_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run(tmp_path, monkeypatch, [2_000_000_000, 100, 100], rest=3, ticks=452)
+    # Back 250 ms after the end of the wait, not after 6 s.
+    assert found == [(5_000_000, 2_000_000_000), (2_255_000_000, 100)]
 
 
 def test_a_lost_gpu_leaves_a_row_without_a_latency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
