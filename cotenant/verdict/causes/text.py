@@ -50,7 +50,7 @@ def not_alone_text(plan: Plan, stage: StagePlan) -> str:
         if settled(plan.scenario.timing.solo_ns):
             return with_reason(said, plan, solo)
         length = "10s" if plan.has_gpu else "5s"
-        return f"{said}, so what it does without the others is not known (--set timing.solo={length})"
+        return f"{said} (--set timing.solo={length}), so what it does without the others is not known"
     return ""
 
 
